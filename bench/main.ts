@@ -100,7 +100,7 @@ export async function measureParts(
   const gateway = wants('gateway') ? await measureGateway(plan.gateway, progress) : undefined;
   if (wants('agents')) progress.step('the runner of agents');
   const agents = wants('agents') ? await measureAgents(plan.agents, progress) : undefined;
-  if (wants('neighbours')) progress.step('a tenant beside one that does its worst');
+  if (wants('neighbours')) progress.step('a user beside one that does its worst');
   const neighbours = wants('neighbours')
     ? await measureNeighbours(subjects.peer.python, plan.neighbours, progress)
     : undefined;

@@ -183,7 +183,7 @@ function kernelRows(result: Kernels): Row[] {
     millisecondsRow('fork of an empty kernel (median / p95)', result.fork, 15),
     millisecondsRow('durable save of 100 names (median / p95)', result.save, 50),
     millisecondsRow('wait of a cell for a save (median / p95)', { ms: save.waitMs, p95Ms: save.waitP95Ms }, 10),
-    millisecondsRow('waking with 10 MB (median / p95)', result.wake, 150),
+    millisecondsRow('resuming with 10 MB (median / p95)', result.resume, 150),
     {
       measure: `${pool.keys} agents on ${pool.kernels} kernels, twice`,
       cella: `${pool.found} found their names, ${pool.mostMb} MB at most, ${pool.seconds} s`,

@@ -89,7 +89,7 @@ export interface Agents {
   readonly callsPerS: number;
 }
 
-/** What a small cell of one tenant takes while another does its worst; medians over the runs. */
+/** What a small cell of one user takes while another does its worst; medians over the runs. */
 export interface Neighbour {
   readonly noise: string;
   readonly p50Ms: number;
@@ -127,7 +127,7 @@ export interface Kernels {
   readonly fork: Milliseconds;
   /** `waitMs` is what a cell that comes in the middle of a save waits for it. */
   readonly save: Milliseconds & { readonly waitMs: number; readonly waitP95Ms: number };
-  readonly wake: Milliseconds;
+  readonly resume: Milliseconds;
   readonly pool: {
     readonly keys: number;
     readonly kernels: number;

@@ -14,6 +14,8 @@ const NO_DEBUGGER = '--disable-sigusr1';
 process.on('SIGUSR1', () => {});
 // A warning of Node's own that nobody can read, as on a full disk, is no reason to end.
 process.stderr.on('error', () => {});
+// Whoever waits for a disk that hangs keeps a thread of this pool until it answers, and all files share it.
+process.env.UV_THREADPOOL_SIZE ??= '32';
 const main = path.join(__dirname, '..', 'dist', 'main.js');
 
 function fail(message) {
@@ -34,7 +36,7 @@ function bundledNode() {
 /** The child has this terminal and these streams. This process only waits, and passes on what it alone was sent. */
 function handOver(node) {
   // The channel carries no messages: its end tells the child that this process is gone, even after SIGKILL.
-  const child = spawn(node, [NO_DEBUGGER, main, ...process.argv.slice(2)], {
+  const child = spawn(node, [NO_DEBUGGER, __filename, ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   // Ctrl-C at a terminal reaches both processes; passed on, it would count twice.

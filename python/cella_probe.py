@@ -1,8 +1,8 @@
-"""Reports the Python that runs it, as one line of JSON. It is run by its text (`-c`), on any Python 3, so that one that is
-too old can be told by its version.
+"""Reports facts of the Python that runs it, as one line of JSON.
 
-The argument is for the Python of an image: a folder with the kernel's sources. The report then has the libc, PATH and the
-compiled sources, too, and a mark before it, because whoever made the image may write to the same output.
+The host passes this text with `-c`. It runs on any Python 3, so that the host can name a version that is too old. The
+argument is only for the Python of an image: a folder with the kernel's sources. The report then also has the libc, PATH and
+the compiled sources. A marker precedes it, because other code of the image may write to the same output.
 """
 
 import json
@@ -13,7 +13,7 @@ facts = {"version": list(sys.version_info[:3]), "executable": sys.executable}
 
 
 def package_folders():
-    """Folders that the interpreter and its packages are loaded from."""
+    """The folders that the interpreter and its packages are loaded from."""
     found = []
     for folder in [sys.prefix, sys.base_prefix, sys.exec_prefix] + sys.path:
         if folder and folder != os.sep and os.path.isdir(folder) and folder not in found:
@@ -33,7 +33,7 @@ def is_musl():
 
 
 def tag():
-    """Such as `cp311-x86_64`. What is built for one C library does not run with another."""
+    """A name for compatible packages, such as `cp311-x86_64`. Packages for one C library do not run with another."""
     short = {"cpython": "cp", "pypy": "pp"}.get(sys.implementation.name, sys.implementation.name)
     numbers = "%d%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
     return short + numbers + ("-musl-" if is_musl() else "-") + machine()
@@ -51,7 +51,7 @@ def libc():
     for loader in glob.glob("/lib/ld-musl-*.so.1"):
         words = subprocess.run([loader], stderr=subprocess.PIPE).stderr.decode("utf-8", "replace")
     found = re.search(r"Version (\d+)\.(\d+)", words)
-    # The oldest that wheels are made for.
+    # The oldest version that wheels are built for.
     return {"name": "musl", "version": [int(part) for part in found.groups()] if found else [1, 1]}
 
 
@@ -69,7 +69,7 @@ def compiled(root):
             with open(path, "rb") as file:
                 source = file.read()
             code = compile(source, path, "exec", dont_inherit=True)
-            # The code goes with this very source: nothing needs to be compared when it is loaded.
+            # An unchecked hash-based pyc: Python does not compare it with the source when it loads it.
             header = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(source)
             data = header + marshal.dumps(code)
             at = os.path.relpath(importlib.util.cache_from_source(path), root)

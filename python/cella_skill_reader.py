@@ -1,8 +1,8 @@
-"""Reads skills without running them: parses and compiles each source, and tells what it holds.
+"""Reads skills without running them: parses and compiles each source, and reports its contents.
 
-Started by the host with `-c`, one JSON object a line in and out. It gives up root, files and memory before it reads
-anything: a source may be written to break a parser. Whatever still ends it ends this process alone. An interpreter that is
-no process of the host's runs this under another name than `__main__`, and calls `reply`.
+The host starts this with `-c` and exchanges JSON objects with it, one per line. It gives up root, files and memory before it
+reads anything, because a source may be written to break the parser: then only this process ends. Pyodide runs this text
+under another name than `__main__`, and calls `reply`.
 """
 
 import ast
@@ -19,12 +19,12 @@ MOST_MEMORY = 512 * 1024 * 1024
 MOST_OPEN_FILES = 16
 MOST_CHARACTERS = 300
 MOST_OF_DESCRIPTION = 4000
-# One more than the host takes, which tells it that there are too many.
+# One more than the host accepts, so that it sees that there are too many.
 MOST_PARAMETERS = 256
 
 
 def confine():
-    """Nothing here needs a right, a file of its own or much memory."""
+    """Gives up privileges, files and memory that are not needed here."""
     import resource
 
     sys.dont_write_bytecode = True
@@ -48,7 +48,7 @@ class Refused(Exception):
 
 
 def read(source):
-    """What the host wants to know of a source, or Refused."""
+    """The description and parameters of a skill, and the place of its docstring. Raises Refused."""
     tree = parse(source)
     run = find_run(tree)
     module_text = ast.get_docstring(tree)
@@ -124,7 +124,7 @@ def cut(text, most):
 
 
 def docstring_place(tree, source):
-    """Where the module's docstring lies, as the host counts: in UTF-16 units."""
+    """The place of the module's docstring in UTF-16 units, as JavaScript counts."""
     if ast.get_docstring(tree, clean=False) is None:
         return None
     node = tree.body[0].value
@@ -150,7 +150,7 @@ def answer(source):
 
 
 def reply(source):
-    """One line for the host."""
+    """The answer to the host, as one line."""
     return json.dumps(answer(source))
 
 
@@ -162,7 +162,7 @@ def main():
     sys.stdout.flush()
     for line in sys.stdin:
         request = json.loads(line)
-        # If the host is gone, nothing else ends a compiler that never returns.
+        # Ends this process if the compiler hangs, even if the host has ended.
         signal.alarm(request["seconds"])
         line = reply(request["source"])
         signal.alarm(0)

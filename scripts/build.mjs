@@ -15,7 +15,6 @@ import {
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { bundleRunner } from './bundling/runner.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
@@ -53,9 +52,17 @@ function fail(message) {
 
 /** In place of the compiled main.js. The other packages load from where they are, most of them only when they are used. */
 async function bundle() {
+  // Where packages are missing, `npm ci` is named first; where dist is fresh, none is needed.
   const { rolldown } = await import('rolldown');
+  const { bundleRunner } = await import('./bundling/runner.mjs');
   const inside = (name) => /^(\.|\/|zod$|zod\/|commander$)/.test(name);
-  const made = await rolldown({ input: join(staging, 'main.js'), platform: 'node', external: (name) => !inside(name) });
+  const made = await rolldown({
+    input: join(staging, 'main.js'),
+    platform: 'node',
+    external: (name) => !inside(name),
+    // Such as a module that should load late and does not.
+    onLog: (level, { message }) => level === 'warn' && fail(message),
+  });
   // Small modules that most commands use are one file, and those that every command loads another.
   const groups = [
     { name: 'lib-start', test: /\/build-\d+\/lib\/(suggest|errno)/, priority: 1 },

@@ -1,10 +1,11 @@
 /**
  * Which folder of src may import which. `npm run lint` fails where a file does not keep to this table.
  * Every folder may import `lib` and itself. A path names one file of a folder. Tests may import anything.
+ * It also fails where two files have one name, or declare one type or class: see NAME_FAMILIES.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, posix } from 'node:path';
+import { basename, dirname, join, posix } from 'node:path';
 
 const BELOW_SESSION = [
   'protocol',
@@ -44,9 +45,15 @@ const MAY_IMPORT = {
 };
 /** May import anything with `import()`, and types. */
 const LAZY = ['cli'];
+/** Folders whose files have the same names: implementations of one interface. */
+const NAME_FAMILIES = /^src\/storage\/(?:file|redis)\//;
 
 const IMPORT =
   /(?:^|\n)\s*(?:import|export)\s(type\s)?[^;]*?from\s+'([^']+)'|(?:^|\n)import\s+'([^']+)'|(\bimport)\(\s*'([^']+)'\s*\)/g;
+
+/** Types, classes and schemas: what begins with a capital letter. */
+const EXPORTED =
+  /^export (?:declare |abstract )*(?:class|interface|type|const|enum) ([A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*)\b/gm;
 
 const wrong = [];
 const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -73,6 +80,24 @@ for (const file of readdirSync('src', { recursive: true })
     if (path.startsWith('..')) continue;
     wrong.push(`${file} imports src/${path}; ${folder} may import ${allowed.join(', ')}.`);
   }
+}
+
+const declared = new Map();
+const declare = (what, name, file) => {
+  const key = `${what} ${name}`;
+  const other = declared.get(key);
+  if (other !== undefined && !(NAME_FAMILIES.test(file) && NAME_FAMILIES.test(other))) {
+    wrong.push(`${other} and ${file} share the ${key}: rename one of them.`);
+  }
+  declared.set(key, file);
+};
+for (const path of readdirSync('src', { recursive: true }).sort()) {
+  if (!/(?<!\.test)\.ts$/.test(path)) continue;
+  const file = join('src', path);
+  if (basename(file) !== 'index.ts') declare('file name', basename(file), file);
+  const names = new Set();
+  for (const [, name] of readFileSync(file, 'utf8').matchAll(EXPORTED)) names.add(name);
+  for (const name of names) declare('exported name', name, file);
 }
 for (const line of wrong) console.error(line);
 console.log(`Checked the imports of ${count} files.`);

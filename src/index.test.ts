@@ -57,24 +57,56 @@ describe('the pages', () => {
   });
 });
 
-/** Words of the glossary's last column that mean nothing else in this code. */
+/** Words of the glossary's last column that mean nothing else here. */
 const RETIRED =
-  /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|keeper|quarters|mourn|daemon|enclosure|\btwin|attendant/i;
-/** Names in stored data, which do not change: files, collections and locks. */
-const STORED = /daemon\.(json|log|sock)|'daemons'|'daemon-secrets'|\\0daemon/g;
+  /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|(?<!lighthouse )keeper|(?<!three )\bquarters|mourn|enclos(ure|ed)|\btwin|attendant|approver|\bwish|patience|tenant|\bhosted\b/i;
+/** Threads and processes can be daemons, and stored data keeps its names: files, collections and locks. */
+const DAEMON = /(?<!\\0)daemon(?!\.(json|log|sock)|s?'|-secrets'|=True|s live)/i;
+/** Only in code: people are told things, and text has placeholders. */
+const RETIRED_IN_CODE = /\b(told|heard|heed|woken|asleep)\b|(?<!place)holder|deleteAgent/i;
+/** These read names that are stored. */
+const STORED_NAMES =
+  /^(server\/(events\/event-stream|data-folder|run-server|permissions\/permission-records)|protocol\/server-info|storage\/(file|redis)\/(database|locks))\.ts$/;
 
-it('the sources use the words of docs/glossary.md', () => {
-  const sources = readdirSync(fileOf('src'), { recursive: true, encoding: 'utf8' })
+const filesOf = (folder: string, ending: RegExp) =>
+  readdirSync(fileOf(folder), { recursive: true, encoding: 'utf8' }).filter(
     // The words of a search are those that people search with.
-    .filter((name) => name.endsWith('.ts') && !name.includes('search/lexicon') && name !== 'index.test.ts');
-  const old = sources.flatMap((name) =>
-    read(`src/${name}`)
-      .split('\n')
-      .flatMap((line, at) =>
-        RETIRED.test(line.replaceAll(STORED, '')) ? [`src/${name}:${at + 1}: ${line.trim()}`] : [],
-      ),
+    (name) =>
+      ending.test(name) &&
+      !/search\/lexicon|^index\.test|^search\/|\/search\/stem|fuzz\/corpus|recordings\//.test(name),
   );
-  expect(old).toEqual([]);
+const findLines = (path: string, isOld: (line: string) => boolean, text = read(path)) =>
+  text.split('\n').flatMap((line, at) => (isOld(line) ? [`${path}:${at + 1}: ${line.trim()}`] : []));
+const withoutComment = (line: string) =>
+  /^\s*(\/\*|\*)/.test(line) ? '' : line.replace(/\/\*\*.*|(?<=^|\s)\/\/ .*/, '');
+
+it.each([
+  ['src', /\.ts$/],
+  ['python', /\.py$/],
+  ['test', /\.(ts|mjs)$/],
+  ['bench', /\.(ts|mjs)$/],
+  ['scripts', /\.m?[jt]s$/],
+  ['bin', /./],
+])('the files of %s and their names use the words of docs/glossary.md', (folder, ending) => {
+  const files = filesOf(folder, ending);
+  const isOld = (line: string) => RETIRED.test(line) || (/^(src|python)$/.test(folder) && DAEMON.test(line));
+  expect(files.filter(isOld)).toEqual([]);
+  expect(files.flatMap((name) => findLines(`${folder}/${name}`, isOld))).toEqual([]);
+});
+
+it('the code of src uses none of the words that only its texts may have', () => {
+  const files = filesOf('src', /(?<!\.test)\.ts$/).filter((name) => !STORED_NAMES.test(name));
+  const isOld = (line: string) => RETIRED_IN_CODE.test(withoutComment(line));
+  expect(files.flatMap((name) => findLines(`src/${name}`, isOld))).toEqual([]);
+});
+
+it('the pages and the latest changes use the words of docs/glossary.md', () => {
+  const [, latest = ''] = read('CHANGELOG.md').split(/^## /m);
+  // In code spans, the changes have old names. The glossary's last column has the words themselves.
+  const prose = (line: string) => line.replaceAll(/`[^`]*`/g, '').replace(/^(\| \*\*.*\|)[^|]*\|$/, '$1');
+  const isOld = (line: string) => RETIRED.test(prose(line));
+  const all = [...pages, 'SECURITY.md'].flatMap((page) => findLines(page, isOld));
+  expect([...all, ...findLines('CHANGELOG.md', isOld, latest)]).toEqual([]);
 });
 
 /** As GitHub makes them. */

@@ -1,4 +1,4 @@
-/** The library's front door. */
+/** What the library exports. */
 
 export type { Client } from './client/client.ts';
 export type { ClientSession, UseOptions } from './client/client-session.ts';
@@ -6,9 +6,9 @@ export type { SessionRequest } from './client/resources.ts';
 export type {
   BasePaths,
   Environment,
+  EnvironmentFileChange,
   EnvironmentHandle,
   ExecOptions,
-  FileChange,
   FileEntry,
   FileWrite,
   FileWritten,
@@ -27,16 +27,13 @@ export { LocalEnvironment, type LocalOptions } from './environments/local/local-
 export type { RunnerCommandLine } from './environments/runner-command.ts';
 export { SandboxEnvironment } from './environments/sandbox-environment.ts';
 export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
-export type { Skill, SkillInfo, SkillParameter, SkillProblem } from './namespaces/skills/skill.ts';
-export type { ToolProblem } from './namespaces/tools/catalog.ts';
-export type { Approval, ApprovalRequest, Approve } from './namespaces/tools/tool-approval.ts';
 export type { CredentialLookup } from './namespaces/tools/tool-credentials.ts';
-export type { ToolInfo } from './namespaces/tools/tool-info.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
 export type { Conversation } from './protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
 export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
-export { CellaError, type ErrorCode, errorCodes } from './protocol/errors.ts';
+export { type ErrorCode, errorCodes } from './protocol/error-codes.ts';
+export { CellaError } from './protocol/errors.ts';
 export type {
   BackgroundEvent,
   Death,
@@ -50,10 +47,10 @@ export type {
   ProgressEvent,
   Recovered,
   ResultEvent,
+  Resumed,
   SavedEvent,
   Status,
   Truncated,
-  Woken,
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';
 export type {
@@ -66,8 +63,27 @@ export type {
   Restored,
   Variable,
 } from './protocol/kernel-state.ts';
-export type { ArtifactFacts, ArtifactInfo, ArtifactType } from './protocol/namespace-models.ts';
-export type { PermissionDecision, PermissionInfo, PermissionRule } from './protocol/permission.ts';
+export type {
+  ArtifactFacts,
+  ArtifactInfo,
+  ArtifactType,
+  DepsResult,
+  DepsStatus,
+  Skill,
+  SkillInfo,
+  SkillParameter,
+  SkillProblem,
+  ToolInfo,
+  ToolProblem,
+} from './protocol/namespace-models.ts';
+export type {
+  Approval,
+  ApprovalRequest,
+  Approve,
+  PermissionDecision,
+  PermissionInfo,
+  PermissionRule,
+} from './protocol/permission.ts';
 export type { ProcessExit } from './protocol/process.ts';
 export { PyObject, type PyValue } from './protocol/py-values.ts';
 export type { NetworkPolicy } from './protocol/sandbox-policy.ts';
@@ -78,15 +94,13 @@ export { Server, type ServerOptions } from './server/embedded-server.ts';
 export {
   type ProgramFolders as AgentProgramFolders,
   programFolders as agentProgramFolders,
-} from './server/runners/runner-programs.ts';
+} from './server/runners/runner-environment.ts';
 export { type AgentSandbox, type AgentSandboxOptions, openAgentSandbox } from './session/agent-sandbox.ts';
 export type {
   AgentApi,
   ArtifactsApi,
   CheckpointOptions,
   DepsApi,
-  DepsResult,
-  DepsStatus,
   ExecuteOptions,
   ForkOptions,
   NamespacesApi,
@@ -106,12 +120,11 @@ export { Session } from './session/session.ts';
 export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } from './session/session-namespaces.ts';
 export type { SessionOptions } from './session/session-options.ts';
 export { shutdown } from './session/shared-resources.ts';
-export type { BootstrapConfig } from './storage/bootstrap-config.ts';
-export { storageFromBootstrap } from './storage/bootstrap-storage.ts';
-export type { DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
+export type { BootstrapConfig, DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
 export { copyNamespaces, type TransferOptions, type Transferred } from './storage/copy-namespaces.ts';
-export { FileStorage } from './storage/file/storage.ts';
-export { RedisStorage, type RedisStorageOptions } from './storage/redis/storage.ts';
+export { FileStorage } from './storage/file/file-storage.ts';
+export { storageFromBootstrap } from './storage/open-storage.ts';
+export { RedisStorage, type RedisStorageOptions } from './storage/redis/redis-storage.ts';
 
 // The command `cella` brings a Node 24 along and starts on older ones; a program that imports this runs on its own Node.
 if (Number.parseInt(process.versions.node, 10) < 24) {

@@ -50,7 +50,7 @@ export async function measureExecutors(
 async function buildDefault(address: string, python: string): Promise<string> {
   const [{ connectEngine }, { buildImage }] = await Promise.all([
     import('../../src/environments/container/engine.ts'),
-    import('../../src/environments/container/build-image.ts'),
+    import('../../src/environments/container/image-store.ts'),
   ]);
   const { name } = await buildImage(await connectEngine(address), { python, version: 'bench', packages: false });
   return name;

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { openAccess } from '../../src/server/access/access-control.ts';
 import { ModelService } from '../../src/server/gateway/model-service.ts';
-import { FileStorage } from '../../src/storage/file/storage.ts';
+import { FileStorage } from '../../src/storage/file/file-storage.ts';
 import type { Plan } from '../plan.ts';
 import type { Progress } from '../progress.ts';
 import type { Gateway } from '../result.ts';

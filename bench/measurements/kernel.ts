@@ -35,7 +35,7 @@ export async function measureKernels(subjects: Subjects, plan: Plan, progress: P
   const rollback = await measureRollback(subjects, plan.rollback, progress);
   progress.step('rollback of 1 GB');
   const rollback1gb = await measureRollback(subjects, plan.rollback1gb, progress);
-  progress.step('checkpoints, forks, saves and waking');
+  progress.step('checkpoints, forks, saves and resuming');
   const state = await measureState(subjects, plan.state, progress);
   progress.step('many agents on few kernels');
   const pool = await measurePool(subjects, plan.pool, progress);

@@ -1,13 +1,17 @@
-/** A tenant of a server beside another who does its worst: both have the default limits, and one machine. */
+/** A user of a server beside another who does its worst: both have the default limits, and one machine. */
 
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { cp } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { programsDir } from '../../src/agents/installed-programs.ts';
+import { bringAgent } from '../../test/support/agents/agents-setup.ts';
 import { Cella } from '../../test/support/cli/command.ts';
 import { Served } from '../../test/support/servers/serve-process.ts';
 import type { Plan } from '../plan.ts';
-import { noises, Tenant, type TenantFacts } from '../programs/noisy-tenant.ts';
+import { KEY, NoisyUser, type NoisyUserFacts, noises } from '../programs/noisy-user.ts';
 import type { Progress } from '../progress.ts';
 import type { Neighbour } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
@@ -16,7 +20,7 @@ import { median, percentile, rounded } from '../statistics.ts';
 const PAUSE_MS = 10;
 const SETTLE_MS = 2000;
 
-async function factsOf(served: Served, name: string): Promise<TenantFacts> {
+async function factsOf(served: Served, name: string): Promise<NoisyUserFacts> {
   await served.ask('POST /v1/users', { body: { name, role: 'member' } });
   const { token } = await served.ask<{ token: string }>('POST /v1/tokens', { body: { name: 'bench', user: name } });
   const { id } = await served.ask<{ id: string }>('POST /v1/sessions', { token, body: { agentKey: name } });
@@ -24,19 +28,35 @@ async function factsOf(served: Served, name: string): Promise<TenantFacts> {
 }
 
 /** In a process of its own: what it takes to make a noise is not to be measured. */
-function startNoise(facts: TenantFacts, name: string): ChildProcess {
-  const program = fileURLToPath(new URL('../programs/noisy-tenant.ts', import.meta.url));
+function startNoise(facts: NoisyUserFacts, name: string): ChildProcess {
+  const program = fileURLToPath(new URL('../programs/noisy-user.ts', import.meta.url));
   const child = fork(program, { execArgv: ['--no-warnings'] });
   child.send({ facts, name });
   return child;
 }
 
+/** A provider that answers each call of an agent at once. It ends with its input. */
+async function startProvider(): Promise<{ readonly url: string } & Disposable> {
+  const program = fileURLToPath(new URL('../programs/standin-provider.mjs', import.meta.url));
+  const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [port] = await once(child.stdout, 'data');
+  return { url: `http://127.0.0.1:${Number(String(port))}`, [Symbol.dispose]: () => void child.stdin.end() };
+}
+
+/** A noise of prompts that all fail would be none. */
+async function checkTurns(noisy: NoisyUser): Promise<void> {
+  await noisy.ask('PUT /v1/credentials/anthropic', { value: KEY });
+  const { status, text, error } = await noisy.ask('POST ~/prompt', { prompt: 'Say hello.' });
+  if (status !== 'completed' || text !== 'Hello.')
+    throw new Error(`No turn: ${JSON.stringify({ status, text, error })}`);
+}
+
 /** What each cell took, for so long. */
-async function samplesOf(tenant: Tenant, seconds: number): Promise<number[]> {
+async function samplesOf(user: NoisyUser, seconds: number): Promise<number[]> {
   const samples: number[] = [];
   for (const until = performance.now() + seconds * 1000; performance.now() < until; await delay(PAUSE_MS)) {
     const began = performance.now();
-    await tenant.run('x=1');
+    await user.run('x=1');
     samples.push(performance.now() - began);
   }
   return samples;
@@ -49,14 +69,17 @@ export async function measureNeighbours(
 ): Promise<readonly Neighbour[]> {
   const names = ['with nobody beside it', ...Object.keys(noises)];
   const runs: Map<string, number[]>[] = [];
+  const programs = dirname(dirname(await bringAgent('claude')));
+  using provider = await startProvider();
   for (let run = 0; run < plan.runs; run++) {
     using cella = new Cella();
+    await cp(programs, programsDir(cella.dataDir), { recursive: true });
     const logs = ['--log-level', 'info', '--log-file', `${cella.temporary}/log`];
-    await using served = await Served.start(cella, [...logs, '--python', python]);
+    const flags = [...logs, '--python', python, '--provider', `anthropic=${provider.url}`];
+    await using served = await Served.start(cella, flags);
     const facts = await factsOf(served, 'noisy');
-    const [quiet, noisy] = [new Tenant(await factsOf(served, 'quiet')), new Tenant(facts)];
-    // Without a key no prompt gets far enough to cost anything.
-    await noisy.ask('PUT /v1/credentials/anthropic', { value: 'sk-ant-bench' });
+    const [quiet, noisy] = [new NoisyUser(await factsOf(served, 'quiet')), new NoisyUser(facts)];
+    await checkTurns(noisy);
     for (let cell = 0; cell < plan.warmUpCells; cell++) await quiet.run('x=1');
     const found = new Map<string, number[]>();
     for (const [at, name] of names.entries()) {

@@ -15,7 +15,7 @@ export async function measureState(
   subjects: Subjects,
   plan: Plan['state'],
   progress: Progress,
-): Promise<Pick<Kernels, 'checkpoint' | 'fork' | 'save' | 'wake'>> {
+): Promise<Pick<Kernels, 'checkpoint' | 'fork' | 'save' | 'resume'>> {
   const session = await subjects.cella();
   const checkpoint: number[] = [];
   const fork: number[] = [];
@@ -46,13 +46,13 @@ export async function measureState(
     const alone = (await timed(() => runOk(session, 'x = 1'))).ms;
     waits.push(Math.max(0, during - alone));
   }
-  const wake: number[] = [];
+  const resume: number[] = [];
   await runOk(session, 'data = bytes(10_000_000)');
   for (let round = 0; round < plan.rounds; round++) {
     await runOk(session, `changed = ${round}`);
     await session.hibernate();
     await atRest();
-    wake.push((await timed(() => runOk(session, 'assert len(data) == 10_000_000'))).ms);
+    resume.push((await timed(() => runOk(session, 'assert len(data) == 10_000_000'))).ms);
   }
   await subjects.end(session);
   const both = (samples: number[]) => ({ ms: rounded(median(samples)), p95Ms: rounded(percentile(samples, 95)) });
@@ -60,7 +60,7 @@ export async function measureState(
     checkpoint: both(checkpoint),
     fork: both(fork),
     save: { ...both(save), waitMs: rounded(median(waits)), waitP95Ms: rounded(percentile(waits, 95)) },
-    wake: both(wake),
+    resume: both(resume),
   };
 }
 

@@ -1,4 +1,4 @@
-"""Writes the image's files to stdout as a tar archive, and one JSON object a line to stderr on how far it is."""
+"""Writes the files of an image to stdout as a tar archive, and its progress to stderr as JSON objects, one per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from .contents import Contents, search_path, select
 
-_TELL_EVERY_S = 1.0
+_REPORT_EVERY_S = 1.0
 
 _PASSWD = """root:x:0:0:root:/root:/bin/sh
 cella:x:1000:1000:cella:/home/cella:/bin/sh
@@ -40,38 +40,38 @@ _MADE = {
 def main(programs: List[str], packages: bool) -> None:
     contents, absent, missing = select(programs, packages)
     if absent:
-        _tell(absent=absent)
+        _report(absent=absent)
         sys.exit(2)
     files = [facts for facts in contents.entries.values() if stat.S_ISREG(facts.st_mode)]
     total = sum(facts.st_size for facts in files)
     version = "%d.%d.%d" % sys.version_info[:3]
-    _tell(version=version, python=sys.executable, path=search_path(), files=len(files), bytes=total, missing=missing)
+    _report(version=version, python=sys.executable, path=search_path(), files=len(files), bytes=total, missing=missing)
     with os.fdopen(1, "wb") as out, tarfile.open(mode="w|", fileobj=out, format=tarfile.PAX_FORMAT) as archive:
         _write(archive, contents, total)
 
 
 def _write(archive: tarfile.TarFile, contents: Contents, total: int) -> None:
-    packed, told = 0, time.monotonic()
+    packed, reported_at = 0, time.monotonic()
     for path, made in _entries(contents):
         if made is not None:
             info, text = made
             archive.addfile(info, io.BytesIO(text))
             continue
         info = archive.gettarinfo(path, arcname=path.lstrip("/"))
-        _make_roots_own(info)
+        _normalize_owner(info)
         if not info.isreg():
             archive.addfile(info)
             continue
         with open(path, "rb") as file:
             archive.addfile(info, file)
         packed += info.size
-        if time.monotonic() - told > _TELL_EVERY_S:
-            told = time.monotonic()
-            _tell(packed=packed, of=total)
+        if time.monotonic() - reported_at > _REPORT_EVERY_S:
+            reported_at = time.monotonic()
+            _report(packed=packed, of=total)
 
 
 def _entries(contents: Contents) -> Iterator[Tuple[str, Any]]:
-    """In one order whatever order they were found in; folders come before what is in them."""
+    """All entries, sorted by path, so that folders come before their contents."""
     made: Dict[str, Tuple[tarfile.TarInfo, bytes]] = {}
     for path, mode in _MADE.items():
         made[path] = (_info(path, mode, tarfile.DIRTYPE, 0), b"")
@@ -87,8 +87,8 @@ def _info(path: str, mode: int, kind: bytes, size: int) -> tarfile.TarInfo:
     return info
 
 
-def _make_roots_own(info: tarfile.TarInfo) -> None:
-    """Nobody else's, for everybody to read, and without rights of their own."""
+def _normalize_owner(info: tarfile.TarInfo) -> None:
+    """Root owns each file, everybody may read it, and it has no set-user-id bit."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.pax_headers = {}
@@ -98,7 +98,7 @@ def _make_roots_own(info: tarfile.TarInfo) -> None:
     info.mode = 0o755 if info.isdir() or info.mode & 0o111 else 0o644
 
 
-def _tell(**facts: Any) -> None:
+def _report(**facts: Any) -> None:
     print(json.dumps(facts), file=sys.stderr, flush=True)
 
 
@@ -107,5 +107,5 @@ if __name__ == "__main__":
     try:
         main(request["programs"], request["packages"])
     except BrokenPipeError:
-        # Whoever reads has gone, and knows why.
+        # The reader has closed the pipe, and knows why.
         os._exit(1)

@@ -1,6 +1,6 @@
-"""What of this machine goes into an image: this Python, its packages, a shell with common programs, and their data.
+"""Selects the files of this machine for an image: this Python, its packages, a shell with common programs, and their data.
 
-Files that not everybody may read never do, nor do people's folders.
+Files that not everybody may read and home folders are never included.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Callable, Dict, Iterable, List, NamedTuple
 
 from .elf import Libraries, needs_of
 
-# What belongs to users, to services, or is temporary.
+# Folders of users and services, and temporary ones.
 _NEVER = ("/boot", "/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var")
 _MOST_LINKS = 40
 
 
 class Contents:
     def __init__(self, own: Iterable[str]) -> None:
-        """`own`: folders that are taken wherever they lie."""
+        """`own`: folders that are included even inside `_NEVER`."""
         self._own = tuple(os.path.realpath(folder) for folder in own) + tuple(own)
         self.libraries = Libraries()
         self.entries: Dict[str, os.stat_result] = {}
 
     def add(self, path: str) -> bool:
-        """A file, a folder without what is in it, or a link with what it points to; False where it is not taken."""
+        """Adds a file, a folder without its contents, or a link with its target. Returns False if it is not included."""
         waiting = [part for part in path.split("/") if part]
         here, links = "/", 0
         while waiting:
@@ -62,12 +62,12 @@ class Contents:
                     if skip(entry.path) or not self.add(entry.path) or not entry.is_dir():
                         continue
                     place = os.path.realpath(entry.path)
-                    if place not in seen and self._wanted(place):
+                    if place not in seen and self._is_included(place):
                         seen.add(place)
                         waiting.append(place)
 
     def add_program(self, path: str) -> bool:
-        """With the interpreter that its first line names."""
+        """Adds a program, and the interpreter that its first line names."""
         if not self.add(path):
             return False
         with open(path, "rb") as file:
@@ -79,7 +79,7 @@ class Contents:
         return True
 
     def close(self) -> List[str]:
-        """Adds every library that what is here needs, and gives the names of those that are not on this machine."""
+        """Adds all libraries that the files need. Returns the names of those that this machine lacks."""
         missing: Dict[str, None] = {}
         waiting, seen = list(self.entries), set()
         while waiting:
@@ -103,7 +103,7 @@ class Contents:
         return sorted(missing)
 
     def _look(self, path: str):
-        if not self._wanted(path):
+        if not self._is_included(path):
             return None
         try:
             facts = os.lstat(path)
@@ -113,8 +113,8 @@ class Contents:
             return facts
         return facts if stat.S_ISREG(facts.st_mode) and facts.st_mode & stat.S_IROTH else None
 
-    def _wanted(self, path: str) -> bool:
-        # The folders above one of ours are taken too, without anything else in them.
+    def _is_included(self, path: str) -> bool:
+        # The parents of `own` folders are included too, without their other contents.
         if any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in self._own):
             return True
         return not any(path == one or path.startswith(one + "/") for one in _NEVER)
@@ -135,26 +135,26 @@ ps kill pgrep free uptime getent locale ldconfig clear tput bc jq
 git rg
 """.split()
 
-# Public data that programs and packages look up by its path.
+# Public data that programs and packages find by its path.
 _DATA_TREES = ["/usr/share/zoneinfo", "/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8", "/lib/terminfo", "/usr/share/matplotlib", "/usr/share/git-core/templates"]
 _DATA_FILES = """
 /etc/ld.so.cache /etc/ld.so.conf /etc/ssl/openssl.cnf /etc/ssl/cert.pem /etc/ssl/certs/ca-certificates.crt
 /etc/pki/tls/certs/ca-bundle.crt /usr/lib/ssl/cert.pem /usr/lib/ssl/openssl.cnf /etc/mime.types /etc/protocols
 /etc/services /etc/os-release /usr/share/misc/magic.mgc /etc/matplotlibrc
 """.split()
-# Copies of all zones, and the zone that this machine happens to be in.
+# Left out of zoneinfo: copies of all zones, and the zone of this machine.
 _NO_ZONES = ("right", "posix", "localtime", "posixrules")
-# Loaded by name while a program runs.
+# Libraries that programs load by name at run time.
 _LOADED_LATER = ["libgcc_s.so.1", "libnss_files.so.2", "libnss_dns.so.2"]
-# What Node and the programs of coding agents need, which are no part of an image and are mounted.
+# Libraries for Node and coding agents, whose programs are mounted and not part of the image.
 _FOR_AGENTS = ["libstdc++.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libatomic.so.1"]
 
 
 class Selection(NamedTuple):
     contents: Contents
-    # Programs that were asked for by name and are not here.
+    # Requested programs that this machine lacks.
     absent: List[str]
-    # Libraries that something needs and this machine lacks.
+    # Required libraries that this machine lacks.
     missing: List[str]
 
 
@@ -196,7 +196,7 @@ def _folders(paths: Iterable[str]) -> List[str]:
 
 
 def _left_out(path: str, library: List[str], package_folders: List[str]) -> bool:
-    """Of the standard library: its own tests, what is for compiling C, and packages, which come by themselves."""
+    """Parts of the standard library to leave out: its tests, files for compiling C, and packages, which are added apart."""
     folder, name = os.path.split(path)
     if path in package_folders or name in ("site-packages", "dist-packages"):
         return True

@@ -1,4 +1,4 @@
-"""Which libraries an ELF file needs, and where the loader of this machine finds them."""
+"""The libraries that an ELF file needs, and where the loader of this machine finds them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import BinaryIO, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 15, 29
-# More than any real file has: one that is damaged must not fill the memory.
+# More than any valid file has, so that a damaged file cannot fill the memory.
 _MOST_HEADERS, _MOST_BYTES = 4096, 16 << 20
 
 
 class Needs(NamedTuple):
-    # Files of one kind can be loaded together: class, byte order and machine.
+    # Class, byte order and machine. Only files with the same values can be loaded together.
     kind: Tuple[int, int, int]
     libraries: List[str]
     folders: List[str]
@@ -24,7 +24,7 @@ class Needs(NamedTuple):
 
 
 def needs_of(path: str) -> Optional[Needs]:
-    """None of a file that is no program, or cannot be read as one."""
+    """What a program or library needs; None for other files and files that cannot be read."""
     try:
         with open(path, "rb") as file:
             return _read(file)
@@ -57,7 +57,7 @@ def _read(file: BinaryIO) -> Optional[Needs]:
 
 
 def _segment(header: bytes, wide: bool, order: str) -> Tuple[int, int, int, int]:
-    """Its type, its place in the file, its address, its length in the file."""
+    """The type of a segment, its place in the file, its address and its length in the file."""
     if wide:
         what, _, at, address, _, length = struct.unpack(order + "IIQQQQ", header[:40])
     else:
@@ -80,7 +80,7 @@ def _offset(address: int, segments: List[Tuple[int, int, int, int]]) -> int:
     for what, at, start, length in segments:
         if what == _PT_LOAD and start <= address < start + length:
             return at + address - start
-    raise ValueError("an address outside of the file")
+    raise ValueError("the address is not in any segment")
 
 
 def _at(file: BinaryIO, offset: int, length: int) -> bytes:
@@ -104,9 +104,9 @@ class Libraries:
         self._usual = [folder for pattern in _USUAL for folder in sorted(glob.glob(pattern))]
 
     def find(self, name: str, needs: Needs, origin: str) -> List[str]:
-        """All that fit: which one is loaded depends on the links that led to the file that needs it.
+        """All matching files, as the path by which a program was started decides which one is loaded.
 
-        `origin` is the folder of the file that needs it.
+        `origin` is the folder of the file that needs the library.
         """
         if "/" in name:
             return [name] if os.path.isabs(name) and os.path.exists(name) else []
@@ -124,7 +124,7 @@ class Libraries:
 
 
 def _loader_cache() -> Dict[str, List[str]]:
-    """What `ldconfig` knows. Where there is none, as with musl, the usual folders are all there is."""
+    """The libraries that `ldconfig` lists. Systems without it, such as those with musl, have only the usual folders."""
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
             done = subprocess.run([program, "-p"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=True)

@@ -1,5 +1,7 @@
-"""Entry: `python -I cella_kernel MODE JSON`, where MODE is `template` (start kernels), `container` (be pid 1 of one),
-`detect` (report layers), `files` (do a root server's file work) or `pyodide` (build the memory image of a kernel in WebAssembly)."""
+"""Entry: `python -I cella_kernel MODE JSON`. MODE is `template` (starts kernels), `container` (is pid 1 of a container), `detect`
+(reports isolation layers), `files` (reads and writes files for a server that runs as root) or `pyodide` (builds the memory
+image of a kernel in WebAssembly).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Gives the kernel's own modules builtins of their own: code that deletes or replaces one cannot break them."""
+    """Gives the kernel's modules their own copy of the builtins, so that code that changes a builtin cannot break them."""
 
     own = dict(vars(builtins))
 
@@ -34,8 +36,8 @@ class _Finder:
         file = os.path.join(base, "__init__.py") if package else base + ".py"
         if not os.path.isfile(file):
             return None
-        places = [base] if package else None
-        return importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file), submodule_search_locations=places)
+        search = [base] if package else None
+        return importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file), submodule_search_locations=search)
 
 
 def main() -> None:

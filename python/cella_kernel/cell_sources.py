@@ -1,4 +1,4 @@
-"""The text of every cell, kept where tracebacks and `inspect.getsource` look for it."""
+"""The text of every cell, stored where tracebacks and `inspect.getsource` look for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import io
 import linecache
 import sys
 from collections import deque
-from typing import Any, Deque, Dict, List, Tuple
+from typing import Any, Deque, Dict, Iterator, List, Tuple
 
 _MOST_BYTES = 64 << 20
-# What Python takes for an entry beside its lines: the list, the tuples, the name and the places in two tables.
+# The memory of an entry in addition to its lines: the list, the tuples, the name and slots in two tables.
 _ENTRY_BYTES = 500
 
 _kept: Deque[Tuple[str, int]] = deque()
@@ -24,16 +24,16 @@ def file_name(number: int) -> str:
 
 
 def lines(source: str) -> List[str]:
-    """The lines as the compiler counts them: str.splitlines knows more ends of a line than Python does."""
+    """Splits lines as the compiler does: str.splitlines also splits at other characters."""
     return io.StringIO(source, newline=None).readlines()
 
 
 def remember(name: str, source: str) -> None:
-    """Makes the lines of a cell findable. The oldest cells go when all of them get too large."""
+    """Stores the lines of a cell, and drops the oldest cells if all of them take too much memory."""
     global _bytes
     kept = lines(source)
     if kept and not kept[-1].endswith("\n"):
-        # Tracebacks place their carets by lines that end.
+        # Tracebacks need a line break to place their carets.
         kept[-1] += "\n"
     linecache.cache[name] = (len(source), None, kept, name)
     size = _ENTRY_BYTES + sum(map(sys.getsizeof, kept))
@@ -46,7 +46,7 @@ def remember(name: str, source: str) -> None:
 
 
 def remember_skill(name: str, source: str) -> str:
-    """Makes the lines of a skill findable, under a file name of this version's own."""
+    """Stores the lines of a skill under a file name that no earlier version has. Returns that name."""
     file, version = "<skill %s>" % name, 1
     while file in linecache.cache:
         version += 1
@@ -56,16 +56,16 @@ def remember_skill(name: str, source: str) -> str:
 
 
 def remember_again(name: str, source: str) -> None:
-    """A cell of an earlier process, whose functions and classes have come back."""
+    """Stores a cell of an earlier process, whose functions and classes were restored."""
     remember(name, source)
     try:
         remember_classes(name, source, ast.parse(source).body)
     except (SyntaxError, ValueError):
-        pass  # top-level await, or a text that was never a cell: nothing of it is a class
+        pass  # it has top-level await, or is damaged: its classes are not found
 
 
 def texts() -> Dict[str, str]:
-    """Every cell that is kept, by its file name, oldest first."""
+    """The text of each stored cell by its file name, oldest first."""
     return {name: "".join(linecache.cache[name][2]) for name, _ in _kept if name in linecache.cache}
 
 
@@ -78,7 +78,7 @@ def forget_all() -> None:
 
 
 def remember_classes(name: str, source: str, body: "list[ast.stmt]") -> None:
-    """Classes carry no file name of their own, so the cell that defined each is noted."""
+    """Notes which cell defined each class, as a class does not have the name of its file."""
     if "class" in source:
         _note(name, "", body)
 
@@ -91,10 +91,16 @@ def _note(name: str, prefix: str, body: "list[ast.stmt]") -> None:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             _note(name, prefix + node.name + ".<locals>.", node.body)
         else:
-            for field in ("body", "orelse", "finalbody"):
-                _note(name, prefix, getattr(node, field, None) or [])
-            for handler in getattr(node, "handlers", None) or []:
-                _note(name, prefix, handler.body)
+            for inner in nested_bodies(node):
+                _note(name, prefix, inner)
+
+
+def nested_bodies(node: ast.stmt) -> "Iterator[list[ast.stmt]]":
+    """The lists of statements directly inside a statement: its branches, exception handlers and `match` cases."""
+    for field in ("body", "orelse", "finalbody"):
+        yield getattr(node, field, None) or []
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield part.body
 
 
 def install() -> None:

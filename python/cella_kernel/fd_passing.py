@@ -14,65 +14,65 @@ import socket
 import struct
 from typing import Any, Dict, List, Optional, Tuple
 
-# The host's connection to a sandbox that was begun ahead; a kernel's connection; the policy with its folders; why there
-# is none.
+# Kinds of messages from the template to pid 1: the host's connection to a sandbox that was prepared ahead; a kernel's
+# connection; the policy with its folders; the reason why there is no policy.
 HOST, KERNEL, POLICY, FAILURE = b"H", b"K", b"P", b"E"
 _MOST_DESCRIPTORS = 200
-# Sent to the template by a sandbox that was begun ahead, when nothing is left that could fail.
+# A sandbox that was prepared ahead sends this to the template when nothing is left that could fail.
 _READY = b"R"
 
 Message = Tuple[bytes, Dict[str, Any], List[int]]
 
 
-def send(way: socket.socket, word: bytes, body: Dict[str, Any], descriptors: List[int]) -> None:
-    data = word + json.dumps(body).encode() + b"\n"
-    # The descriptors go with the first byte; a signal may cut what follows.
-    sent = socket.send_fds(way, [data], descriptors)
+def send(connection: socket.socket, kind: bytes, body: Dict[str, Any], descriptors: List[int]) -> None:
+    data = kind + json.dumps(body).encode() + b"\n"
+    # The first byte carries the descriptors. A signal can interrupt the send after it.
+    sent = socket.send_fds(connection, [data], descriptors)
     if sent < len(data):
-        way.sendall(data[sent:])
+        connection.sendall(data[sent:])
 
 
-def say_ready(way: socket.socket) -> None:
-    way.sendall(_READY)
+def send_ready(connection: socket.socket) -> None:
+    connection.sendall(_READY)
 
 
-def is_ready(way: socket.socket) -> bool:
-    """Whether the other side has said so; False if it has ended, too."""
+def is_ready(connection: socket.socket) -> bool:
+    """Whether the sandbox has called `send_ready`. False if it has ended."""
     try:
-        return way.recv(1, socket.MSG_DONTWAIT) == _READY
+        return connection.recv(1, socket.MSG_DONTWAIT) == _READY
     except OSError:
         return False
 
 
-def receive(way: socket.socket) -> Message:
-    """The next message; raises EOFError where the other side is gone."""
-    word, descriptors, _, _ = socket.recv_fds(way, 1, _MOST_DESCRIPTORS)
-    if not word:
+def receive(connection: socket.socket) -> Message:
+    """The kind, body and descriptors of the next message. Raises EOFError if the other side has ended."""
+    kind, descriptors, _, _ = socket.recv_fds(connection, 1, _MOST_DESCRIPTORS)
+    if not kind:
         raise EOFError("the other side has ended")
-    return word, json.loads(_line(way)), list(descriptors)
+    return kind, json.loads(_read_line(connection)), list(descriptors)
 
 
-def _line(way: socket.socket) -> bytes:
-    """The rest of a message, from a sender that is trusted to end it."""
+def _read_line(connection: socket.socket) -> bytes:
+    """The rest of a message. Waits for its end: the sender is trusted."""
     line = bytearray()
     while not line.endswith(b"\n"):
-        # No further than the end of the line: what comes next may bring descriptors.
-        ahead = way.recv(65536, socket.MSG_PEEK)
+        # Reads no further than the end of the line, as the next message may carry descriptors.
+        ahead = connection.recv(65536, socket.MSG_PEEK)
         if not ahead:
             raise EOFError("the other side has ended")
         end = ahead.find(b"\n") + 1
-        line += way.recv(end or len(ahead))
+        line += connection.recv(end or len(ahead))
     return bytes(line)
 
 
 _CREDENTIALS = struct.Struct("3i")
-# The only messages there are. User code may write anything: nothing else is parsed.
+# User code can write anything to the registration socket. Only these messages are parsed.
 _REGISTRATION = re.compile(rb'\{"(snapshot|kernel)": (0|[1-9][0-9]{0,9})\}')
 _LARGEST_NUMBER = 0xFFFFFFFF
 
 
 def parse_registration(data: bytes) -> Optional[Dict[str, int]]:
-    """The message of a kernel or a snapshot; None if it is not one."""
+    """The message of a kernel or a snapshot, or None if the data is not such a message."""
     found = _REGISTRATION.fullmatch(data)
     if found is None or int(found[2]) > _LARGEST_NUMBER:
         return None
@@ -80,16 +80,13 @@ def parse_registration(data: bytes) -> Optional[Dict[str, int]]:
 
 
 def register(registration: int, message: Dict[str, int], descriptors: List[int]) -> None:
-    """From a kernel or a snapshot to pid 1."""
-    with socket.socket(fileno=os.dup(registration)) as way:
-        socket.send_fds(way, [json.dumps(message).encode()], descriptors)
+    """Sends a message from a kernel or a snapshot to pid 1."""
+    with socket.socket(fileno=os.dup(registration)) as connection:
+        socket.send_fds(connection, [json.dumps(message).encode()], descriptors)
 
 
 def receive_registration(registration: socket.socket, longest: int) -> Tuple[bytes, List[int], int]:
-    """A message that has arrived, its descriptors, and the process that it is from.
-
-    That is 0 where the system does not tell.
-    """
+    """A message that has arrived, its descriptors, and the pid of its sender: 0 if the system does not report it."""
     room = socket.CMSG_SPACE(16 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
     data, ancillary, _, _ = registration.recvmsg(longest, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0) | socket.MSG_DONTWAIT)
     descriptors = array.array("i")

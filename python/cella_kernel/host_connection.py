@@ -1,6 +1,6 @@
-"""The kernel's one connection to the host, shared by the main thread and every thread and task that calls out.
+"""The kernel's one connection to the host, shared by the main loop and all threads and tasks that call the host.
 
-The thread that waits reads for all: replies go to the caller that waits for their number, other frames to the main loop.
+One waiting thread reads for all: it gives replies to the callers that wait for them, and other frames to the main loop.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .values import is_bounded, pack
 # Calls that carry bytes of a file.
 _FILE_CALLS = frozenset(("artifacts.write",))
 
-# A little longer than a host takes from one cell's result to the next cell.
-_CLOSELY_S = 0.0003
+# A little longer than a host takes from the result of a cell to the next cell.
+_POLL_S = 0.0003
 _yield = getattr(os, "sched_yield", lambda: None)
-# As long as a host takes from a session's start to its first cell.
-_EXPECTED_S = 0.002
+# As long as a host takes from the start of a session to its first cell.
+_FIRST_POLL_S = 0.002
 
 
 class HostConnection:
@@ -36,25 +36,25 @@ class HostConnection:
         self._interrupts = interrupts
         self._sending = _thread.allocate_lock()
         self._reading = _thread.allocate_lock()
-        # The thread that reads while it waits for a reply.
+        # The thread that is reading while it waits for a reply.
         self._reader = 0
         self._inbox: Deque[Frame] = deque()
         self._replies: Dict[int, bytes] = {}
-        # Calls that a thread waits for, and those that a task does.
+        # Calls that threads wait for, and those that tasks wait for.
         self._calling: Set[int] = set()
         self._futures: Dict[int, "asyncio.Future[bytes]"] = {}
-        # Sent and not replied to; and those that are still to be sent.
+        # Calls without a reply, and those that have not been sent yet.
         self._open: Set[int] = set()
         self._unsent: Dict[int, bytes] = {}
         self._parked: Dict[int, "_thread.LockType"] = {}
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._last_call = 0
-        # The loop that runs while no cell does.
+        # The event loop that runs while no cell does.
         self._between: Optional[Tuple[asyncio.AbstractEventLoop, object]] = None
         self._pid = 0
-        # How long to look for the next frame before sleeping.
-        self._closely = 0.0
+        # How long to poll for the next frame before sleeping.
+        self._poll_s = 0.0
 
     @property
     def fd(self) -> int:
@@ -64,11 +64,11 @@ class HostConnection:
         self._pid = pid
 
     def connected(self, pid: int) -> bool:
-        """Whether this process is the kernel: what it forks has no connection."""
+        """Whether this process is the kernel. A process that it forks cannot call the host."""
         return pid == self._pid
 
     def start_over(self) -> None:
-        """In a fork: what was on its way belongs to the process that it came from."""
+        """In a fork: drops calls and frames of the process that it was forked from."""
         self._channel = Channel(self._channel.fd)
         self._sending = _thread.allocate_lock()
         self._reading = _thread.allocate_lock()
@@ -88,68 +88,68 @@ class HostConnection:
             self._channel.send(kind, number, payload)
 
     def next_frame(self) -> Frame:
-        """The main loop's wait. User code does not run meanwhile, so nothing can interrupt a read."""
+        """Waits for a frame for the main loop. No user code runs meanwhile, so that no interrupt can cut a read short."""
         if self._reader:
             self._stop_reading()
         while not self._inbox:
             if self._reading.acquire(False):
                 try:
-                    self._watch_closely()
+                    self._wait_readable()
                     while not self._inbox:
-                        self._take_in()
+                        self._read_frames()
                 finally:
-                    self._pass_on()
+                    self._release_reading()
             else:
                 self._park(0)
         return self._inbox.popleft()
 
     def first_frame(self) -> Frame:
-        """The same for a spare, in which nothing runs yet: nothing stands between its sleep and the frame."""
+        """As `next_frame`, with less work on waking, for a spare in which nothing runs yet."""
         while not self._inbox:
-            self._take_in()
+            self._read_frames()
         return self._inbox.popleft()
 
-    def _watch_closely(self) -> None:
-        """If the last frame came at once, polls briefly for the next one before sleeping.
+    def _wait_readable(self) -> None:
+        """If the last frame came quickly, polls briefly for the next one before sleeping.
 
-        Waking a process that sleeps costs more than a small cell does; code that sends cell after cell does not wait
-        for it, and a kernel that is left alone does not look.
+        Waking a process takes longer than a small cell, so a kernel that gets cell after cell does not sleep in between. A
+        kernel that gets no frames does not poll.
         """
         began = monotonic()
         ready = self._poll.poll(0)
-        while not ready and monotonic() - began < self._closely:
+        while not ready and monotonic() - began < self._poll_s:
             # The host may need this processor to send the frame.
             _yield()
             ready = self._poll.poll(0)
-        # What comes while it is looked for, or soon after, is likely to have a successor.
+        # A frame that comes during the polling, or soon after, is likely to be followed by another.
         soon = bool(ready)
         if not soon:
             self._poll.poll()
-            soon = monotonic() - began < _CLOSELY_S
-        self._closely = _CLOSELY_S if soon else 0.0
+            soon = monotonic() - began < _POLL_S
+        self._poll_s = _POLL_S if soon else 0.0
 
-    def expect(self) -> None:
-        """The next frame is on its way."""
-        self._closely = _EXPECTED_S
+    def expect_frame(self) -> None:
+        """Polls longer before the next sleep, as a frame is about to come."""
+        self._poll_s = _FIRST_POLL_S
 
     def waiting(self) -> bool:
-        """Whether a frame is already here, so that the main loop need not wait."""
+        """Whether a frame has been read that the main loop has not taken yet."""
         return bool(self._inbox)
 
     def readable(self) -> bool:
-        """Whether the host has sent something that was not read yet."""
+        """Whether the host has sent something that has not been read yet."""
         return bool(self._poll.poll(0))
 
     def call(self, method: str, params: Dict[str, Any]) -> Any:
-        """Asks the host and waits for its reply; an interrupt ends the wait. Raises CallError where it is refused."""
+        """Calls the host and waits for its reply; an interrupt ends the wait. Raises CallError if the host refuses."""
         number = 0
         try:
-            # An interrupt that comes meanwhile is raised at the end of this block, when the call is on its way.
+            # An interrupt that comes meanwhile is raised at the end of this block, after the call was sent.
             with self._interrupts:
                 number = self._begin(method, params)
             reply = self._wait(number)
         except BaseException:
-            self._give_up(number)
+            self._cancel(number)
             raise
         finally:
             self._calling.discard(number)
@@ -157,7 +157,7 @@ class HostConnection:
         return _value_of(reply)
 
     async def call_async(self, method: str, params: Dict[str, Any]) -> Any:
-        """The same for a task: others go on while it waits."""
+        """As `call`, for a task: other tasks run while it waits."""
         loop = asyncio.get_running_loop()
         future: "asyncio.Future[bytes]" = loop.create_future()
         number = 0
@@ -167,61 +167,61 @@ class HostConnection:
                 self._listen(loop)
             reply = await future
         except BaseException:
-            self._give_up(number)
+            self._cancel(number)
             raise
         finally:
             self._futures.pop(number, None)
             self._listen(loop)
         return _value_of(reply)
 
-    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """While this loop runs between two cells: it is stopped when there is something for the main loop."""
+    def begin_between_cells(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The loop is about to run between two cells: stops it as soon as there is a frame for the main loop."""
         between = self._between = (loop, object())
         self._listen(loop)
         if self._inbox:
             self._stop(between)
 
-    def go_on_no_more(self) -> None:
+    def end_between_cells(self) -> None:
         if self._between is not None:
             loop, self._between = self._between[0], None
             self._listen(loop)
 
     def _stop(self, between: Tuple[asyncio.AbstractEventLoop, object]) -> None:
-        """From whichever thread has read the frame. What comes too late does not stop the loop another time."""
+        """Called in the thread that has read the frame. Stops only this run of the loop, not a later one."""
         between[0].call_soon_threadsafe(lambda: between[0].stop() if self._between is between else None)
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A loop watches the connection exactly while a task on it waits for a reply."""
+        """Has the loop watch the connection while one of its tasks waits for a reply, or while it runs between cells."""
         if loop.is_closed():
             return
         between = self._between is not None and self._between[0] is loop
         if between or any(future.get_loop() is loop for future in list(self._futures.values())):
-            loop.add_reader(self.fd, self._hear)
+            loop.add_reader(self.fd, self._on_readable)
         else:
             loop.remove_reader(self.fd)
 
-    def _hear(self) -> None:
+    def _on_readable(self) -> None:
         with self._interrupts:
             if self._reader:
                 self._stop_reading()
-            # Where a thread reads, it reads for all; and where one has just done so, there may be nothing left.
+            # If a thread is reading, it reads for all. If one has just done so, nothing may be left.
             if self._reading.acquire(False):
                 try:
                     if self._poll.poll(0):
-                        self._take_in()
+                        self._read_frames()
                 finally:
-                    self._pass_on()
+                    self._release_reading()
 
     def _begin(self, method: str, params: Dict[str, Any], future: Optional["asyncio.Future[bytes]"] = None) -> int:
-        # Looked at before it is packed: what is made of few objects may unfold to many.
+        # Checked before packing: a value with shared parts can become much larger.
         payload = pack((method, params)) if is_bounded(params) else None
         if payload is None or len(payload) > (LARGEST_FILE_CALL_BYTES if method in _FILE_CALLS else LARGEST_CALL_BYTES):
-            # The host would cut off a kernel that sends it.
+            # The host would close the connection of a kernel that sends such a call.
             raise CallError("TOO_LARGE", "value", _TOO_LARGE)
         with self._sending:
             self._last_call = self._last_call % 0xFFFFFFFF + 1
             number = self._last_call
-            # Before it is sent: another thread may read the reply at once.
+            # Before sending, as another thread may read the reply at once.
             if future is not None:
                 self._futures[number] = future
             else:
@@ -233,15 +233,15 @@ class HostConnection:
                 self._channel.send(protocol.CALL, number, payload)
         return number
 
-    def _give_up(self, number: int) -> None:
-        """The caller no longer waits for this reply; the host need not finish the work."""
+    def _cancel(self, number: int) -> None:
+        """The caller no longer waits for the reply: tells the host that it can stop the work."""
         with self._interrupts, self._sending:
             self._stop_reading()
             if self._unsent.pop(number, None) is None and number in self._open:
                 self._channel.send(protocol.CANCEL, number)
 
     def _replied(self, number: int, payload: bytes) -> None:
-        # Whoever was interrupted no longer waits for its reply.
+        # A caller that was interrupted no longer waits.
         if number in self._calling:
             self._replies[number] = payload
             self._wake(number)
@@ -255,11 +255,11 @@ class HostConnection:
                 self._channel.send(protocol.CALL, waiting, self._unsent.pop(waiting))
 
     def _wait(self, number: int) -> bytes:
-        """An interrupt may end it between any two instructions that do not hold it back: `_give_up` tidies up."""
+        """An interrupt can end this between any two instructions outside `with self._interrupts`; `_cancel` cleans up."""
         while number not in self._replies:
             with self._interrupts:
                 reading = self._start_reading()
-                # Whoever read before may have left it here.
+                # The previous reader may have read the reply.
                 if number in self._replies:
                     self._stop_reading()
             if not reading:
@@ -267,13 +267,13 @@ class HostConnection:
             while reading and number not in self._replies:
                 self._poll.poll()
                 with self._interrupts:
-                    self._take_in()
+                    self._read_frames()
                     if number in self._replies:
                         self._stop_reading()
         return self._replies[number]
 
     def _start_reading(self) -> bool:
-        """Where a second interrupt has kept this thread from tidying up after the first, it still reads."""
+        """True if this thread reads now. It may still be the reader, if a second interrupt cut the cleanup of the first."""
         if self._reader == _thread.get_ident():
             return True
         if not self._reading.acquire(False):
@@ -282,12 +282,12 @@ class HostConnection:
         return True
 
     def _stop_reading(self) -> None:
-        """Where this thread reads for a reply. Interrupts are held back, or cannot come."""
+        """If this thread is the reader, lets another thread read. Call it where no interrupt can be raised."""
         if self._reader == _thread.get_ident():
             self._reader = 0
-            self._pass_on()
+            self._release_reading()
 
-    def _take_in(self) -> None:
+    def _read_frames(self) -> None:
         if not self._channel.fill():
             os._exit(0)
         while True:
@@ -306,7 +306,7 @@ class HostConnection:
     def _park(self, number: int) -> None:
         lock = self._parked.setdefault(number, _thread.allocate_lock())
         lock.acquire(False)
-        # Between the failed try to read and this wait the reader may have gone: look again before sleeping.
+        # The reader may have stopped since this thread failed to become it: check again before sleeping.
         if self._reading.locked() and number not in self._replies:
             lock.acquire(True, 1)
 
@@ -315,7 +315,7 @@ class HostConnection:
         if lock is not None and lock.locked():
             lock.release()
 
-    def _pass_on(self) -> None:
+    def _release_reading(self) -> None:
         self._reading.release()
         self._wake_all()
 
@@ -325,7 +325,7 @@ class HostConnection:
 
 
 class CallError(Exception):
-    """The host refused a call: with its code, the reason, and what sort of refusal it is."""
+    """The host refused a call. `code` is the error code; `kind` decides the class of the exception that code gets."""
 
     def __init__(self, code: str, kind: str, message: str) -> None:
         super().__init__(message)
@@ -334,14 +334,14 @@ class CallError(Exception):
 
 
 _TOO_LARGE = (
-    "what is given with this call is too large: it may have %d bytes, 50000 items and keys in all, integers of 10000 digits, "
-    "and be nested 200 deep; save it as an artifact or in a file, and give its name" % LARGEST_CALL_BYTES
+    "the arguments of this call are too large: at most %d bytes, 50000 items and keys in total, integers of 10000 digits and "
+    "200 levels; save the data as an artifact or in a file, and pass its name" % LARGEST_CALL_BYTES
 )
-_GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel went back to before this call was answered")}, 2)
+_GONE = marshal.dumps({"error": ("KERNEL_DIED", "runtime", "the kernel was rolled back to before this call was answered")}, 2)
 
 
 def _settle(future: "asyncio.Future[bytes]", reply: bytes) -> None:
-    """From whichever thread has read the reply."""
+    """Called in the thread that has read the reply."""
 
     def settle() -> None:
         if not future.done():
@@ -350,7 +350,7 @@ def _settle(future: "asyncio.Future[bytes]", reply: bytes) -> None:
     try:
         future.get_loop().call_soon_threadsafe(settle)
     except RuntimeError:
-        pass  # its loop was closed: no caller waits any more
+        pass  # the loop was closed: no caller waits
 
 
 def _value_of(reply: bytes) -> Any:

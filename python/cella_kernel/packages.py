@@ -13,7 +13,7 @@ _current: Optional[str] = None
 
 
 def use(folder: Optional[str]) -> None:
-    """Takes the place of the set before. Its .pth files run here, in the sandbox, as they would in any environment."""
+    """Replaces the previous set. Its .pth files run here, inside the sandbox, as in any environment."""
     global _current
     if folder == _current:
         return
@@ -27,7 +27,7 @@ def use(folder: Optional[str]) -> None:
         before = list(sys.path)
         site.addsitedir(folder)
         _added.extend(path for path in sys.path if path not in before)
-        # Before the interpreter's own packages, so that a version that was asked for wins; after its library.
+        # Before the interpreter's packages, so that the requested versions win, and after the standard library.
         at = next((index for index, path in enumerate(before) if path.endswith("-packages")), len(before))
         sys.path[:] = [*before[:at], *_added, *before[at:]]
         os.environ.update(variables(folder))
@@ -35,7 +35,7 @@ def use(folder: Optional[str]) -> None:
 
 
 def variables(folder: Optional[str]) -> Dict[str, str]:
-    """What a program must find in its environment to use the set, beside what is there already."""
+    """The environment variables by which a program finds the set, added to their present values."""
     if folder is None:
         return {}
     places = (("PYTHONPATH", folder), ("PATH", os.path.join(folder, "bin")))

@@ -11,57 +11,77 @@ from typing import Collection, Dict, List
 from .sandbox import linux
 
 _PIPE_BYTES = 1 << 20
-# How often, and how long apart, processes without a namespace are killed: one that forks may be missed once.
+# How often `end_descendants` repeats, and after how long: a process that forks can escape one round.
 _MOST_ROUNDS, _ROUND_S = 200, 0.005
 
 
 def parents() -> Dict[int, int]:
-    """Every process that /proc shows, with its parent."""
+    """The parent of each process in /proc, by pid."""
     found: Dict[int, int] = {}
     try:
         names = os.listdir("/proc")
     except OSError:
-        return found  # no /proc on this system: kernels end with their connection
+        return found  # a system without /proc: kernels end when their connection does
     for name in names:
         if name.isdigit():
             try:
-                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
-                    found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+                found[int(name)] = int(stat_fields("/proc/" + name)[1])
             except OSError:
-                continue  # it ended while we looked
+                continue  # it has ended meanwhile
     return found
 
 
-def descendants(root: int, spare: Collection[int] = ()) -> List[int]:
-    """What came from `root`, without the processes of `spare` and what came from those."""
+def descendants(root: int, excluded: Collection[int] = ()) -> List[int]:
+    """The descendants of `root`, without the processes of `excluded` and their descendants."""
     known = parents()
     found = {root}
     grew = True
     while grew:
-        more = {pid for pid, parent in known.items() if parent in found and pid not in found and pid not in spare}
+        more = {pid for pid, parent in known.items() if parent in found and pid not in found and pid not in excluded}
         grew = bool(more)
         found |= more
     return sorted(found - {root})
 
 
-def is_held_still(pid: int) -> bool:
-    """Whether it is stopped or traced."""
+def is_stopped(pid: int) -> bool:
+    """Whether the process is stopped or traced."""
     try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in "Tt"
+        return stat_fields("/proc/%d" % pid)[0] in "Tt"
     except OSError:
         return False  # it has ended
+
+
+def stat_fields(folder: str) -> List[str]:
+    """From the `stat` file of a process or thread: the state, the parent and what follows the name."""
+    with open(folder + "/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()
 
 
 def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass  # it ended by itself, and is reaped next; or, without a sandbox, became another user's
+        pass  # it has ended and is about to be reaped; or, without a sandbox, it now belongs to another user
+
+
+def end_group(pid: int) -> int:
+    """Kills a child and its process group. Returns its wait status, or 0 if a handler of the code has reaped it.
+
+    The child is reaped last, so that its pid cannot be reused before.
+    """
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass  # it has not made its group yet, or has ended
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return 0
 
 
 def end_descendants() -> None:
-    """Without a pid namespace: kills what came from this process, which adopts orphans, until nothing is left."""
+    """Kills all descendants of this process, which adopts orphans, and repeats that until none is left."""
     for _ in range(_MOST_ROUNDS):
         pids = descendants(os.getpid())
         if not pids:
@@ -77,7 +97,7 @@ def end_descendants() -> None:
 
 
 def child_signal_pipe() -> int:
-    """A descriptor that becomes readable when a child may have ended, or another signal has come."""
+    """A descriptor that becomes readable when a child may have ended or another signal has arrived."""
     reader, writer = os.pipe()
     for fd in (reader, writer):
         os.set_blocking(fd, False)
@@ -87,7 +107,7 @@ def child_signal_pipe() -> int:
 
 
 def fork() -> int:
-    """Of a process with one thread. Without Python's hooks for forks, where the system allows that."""
+    """Forks a process with one thread; on Linux, without Python's fork hooks."""
     return linux.fork() if linux.supported() else os.fork()
 
 
@@ -101,7 +121,7 @@ def close_others(keep: Collection[int]) -> None:
 
 
 def silence() -> None:
-    """Standard input, output and error of this process are nothing."""
+    """Points standard input, output and error at /dev/null."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
@@ -109,8 +129,8 @@ def silence() -> None:
 
 
 def widen(pipe: int) -> None:
-    """A kernel that prints much need not stop for the host at every 64 KiB."""
+    """Enlarges a pipe, so that a kernel that prints much does not wait for the host every 64 KiB."""
     try:
         fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), _PIPE_BYTES)
     except OSError:
-        pass  # an ordinary user has room for a few wide pipes only; the others stay as they are
+        pass  # an ordinary user may have only a few large pipes

@@ -1,5 +1,6 @@
-"""Python values on the wire: marshal, version 2, of None, bool, int, float, str, bytes, list, tuple and dict with
-text keys. Anything else travels as a set of one pair, (type name, repr): no plain set is ever sent.
+"""Python values as bytes: marshal version 2 of None, bool, int, float, str, bytes, list, tuple and dict with text keys.
+
+Any other value is sent as a set that contains one pair, (type name, repr). Sets are never sent otherwise.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .protocol import (
 
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _NESTING = frozenset((list, tuple, dict))
-# Each level of a repr copies those below it: the time grows with the square of the levels.
+# Each level of a repr copies the levels below it, so the time grows with the square of the depth.
 _DEEPEST_REPR = 500
-# The first integer, without its sign, that has too many decimal digits.
+# The smallest positive integer with too many decimal digits.
 _TOO_LONG = 10**MOST_INTEGER_DIGITS
-# Of a repr that is written out as a whole.
+# Limits of a repr that is written in full.
 _MOST_REPR_ITEMS = 2_000_000
 _LARGEST_REPR = 256 << 20
 _LONGEST_NESTED_REPR = 4096
@@ -37,7 +38,7 @@ def pack(message: Any) -> bytes:
 
 
 def portable(value: Any) -> Any:
-    """`value` itself where all of it can travel; else a copy in which the other parts are opaque."""
+    """`value` itself if all of it can be sent, else a copy that has types and reprs in place of the other parts."""
     census = _Census(MOST_VALUE_ITEMS, LARGEST_VALUE_BYTES)
     if not census.take(value):
         return oversize(value)
@@ -45,19 +46,19 @@ def portable(value: Any) -> Any:
 
 
 def is_bounded(value: Any) -> bool:
-    """Whether the host takes it, as far as its items, their depth and their integers go."""
+    """Whether the value has no more items, levels and digits than the host accepts."""
     census = _Census(MOST_VALUE_ITEMS, sys.maxsize)
     return census.take(value) and not census.beyond
 
 
 def _opaque(value: Any, longest: int = _LONGEST_NESTED_REPR) -> Any:
-    """Type and repr in place of a value."""
+    """The type and the repr of a value that cannot be sent."""
     text, cut = short_repr(value, longest)
     return {(type_name(value), text + ("…" if cut else ""))}
 
 
 def oversize(value: Any) -> Any:
-    """Of plain types and too large to travel: type and repr, and its items, characters or bytes, or the bits of an integer."""
+    """For a value that is too large to send: type, repr and size (items, characters, bytes, or the bits of an integer)."""
     ((kind, text),) = _opaque(value)
     size = value.bit_length() if type(value) is int else len(value) if type(value) in (list, tuple, dict, str, bytes) else 0
     return {(kind, text, size)}
@@ -72,7 +73,7 @@ def type_name(value: Any) -> str:
 
 
 def short_repr(value: Any, longest: int = LONGEST_REPR) -> Tuple[str, int]:
-    """The repr, cut to `longest` characters, and how many were cut. One that would take too long is abridged at each level."""
+    """The repr, cut to `longest` characters, and how many were cut. A repr that would take too long is shortened inside."""
     text = reprlib.repr(value) if type(value) in _NESTING and _is_too_much(value) else _whole_repr(value)
     if type(text) is not str:
         text = str.__str__(text)
@@ -85,7 +86,7 @@ def _is_too_much(value: Any) -> bool:
 
 
 def _is_deep(value: Any) -> bool:
-    """Level by level, without calling itself."""
+    """Goes level by level and not by recursion, which could overflow."""
     seen = {id(value)}
     level = [value]
     for _ in range(_DEEPEST_REPR):
@@ -102,7 +103,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _whole_repr(value: Any) -> str:
-    """repr, also of integers that are longer than Python writes out by default."""
+    """repr, also for integers that are longer than Python's limit on digits."""
     if type(value) is int and not -_TOO_LONG < value < _TOO_LONG:
         return hex(value) if value.bit_length() < 4 * LONGEST_REPR else "<int of %d bits>" % value.bit_length()
     try:
@@ -113,7 +114,7 @@ def _whole_repr(value: Any) -> str:
             raise
         if type(value) is int:
             return hex(value)
-        # The digits of a number cost time by their square: this is as many as take no noticeable time.
+        # Time grows with the square of the digits: this many take no noticeable time.
         sys.set_int_max_str_digits(_MOST_DIGITS)
         try:
             return repr(value)
@@ -122,19 +123,19 @@ def _whole_repr(value: Any) -> str:
 
 
 class _Census:
-    """Counts what a value unfolds to, however few objects it is made of, and stops where that is too much."""
+    """Counts the items and bytes of a value as if nothing in it were shared, and stops at a limit."""
 
     def __init__(self, most_items: int, most_bytes: int) -> None:
         self._items = most_items
         self._bytes = most_bytes
-        # By identity: what a part took, and how deep it lay. Deeper down it may be too deep.
+        # By identity: the items and bytes of a part, and its depth. Further down the same part may be too deep.
         self._known: Dict[int, Tuple[int, int, int]] = {}
-        # Whether a part cannot travel as it is; and whether one is too deep or an integer too long.
+        # Whether some part cannot be sent as it is; whether some part is too deep or an integer too long.
         self.foreign = False
         self.beyond = False
 
     def take(self, value: Any) -> bool:
-        """False where it is too much."""
+        """False if the value exceeds a limit."""
         return self._take(value, 0, set())
 
     def _take(self, value: Any, depth: int, path: Set[int]) -> bool:

@@ -1,6 +1,8 @@
-"""How much memory the texts of cells may take."""
+"""The texts of cells: how much memory they may take, and where a class is found."""
 
+import ast
 import linecache
+import sys
 import tracemalloc
 import unittest
 from unittest import mock
@@ -34,6 +36,15 @@ class TestMostBytes(unittest.TestCase):
                 cell_sources.remember(cell_sources.file_name(number), "1\n" * 4_000)
             taken, _ = tracemalloc.get_traced_memory()
         self.assertLess(taken, 2 * most)
+
+
+class TestClasses(unittest.TestCase):
+    @unittest.skipIf(sys.version_info < (3, 10), "there is no match statement")
+    def test_a_class_in_a_match_case_is_found_in_its_cell(self):
+        source = "match 1:\n    case 1:\n        class InCase:\n            pass\n"
+        self.addCleanup(cell_sources._classes.pop, "InCase", None)
+        cell_sources.remember_classes("<cell 7>", source, ast.parse(source).body)
+        self.assertEqual(cell_sources._classes.get("InCase"), "<cell 7>")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import unittest
 
 from cella_kernel import protocol
+from cella_kernel.frames import Channel
 from cella_kernel.supervisor import children
 
 
@@ -13,7 +14,7 @@ class Failure(unittest.TestCase):
         os.close(reader)
         pid = os.fork()
         if pid == 0:
-            children._report_kernel_failure(writer, RuntimeError("no namespaces"))
+            children._end_unconfined(Channel(writer), RuntimeError("no namespaces"))
         os.close(writer)
         _, status = os.waitpid(pid, 0)
         self.assertEqual(os.WEXITSTATUS(status), protocol.EXIT_NOT_ISOLATED)

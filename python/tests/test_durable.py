@@ -249,4 +249,4 @@ class Surroundings(Case):
 
     def test_a_module_made_in_code_is_told(self) -> None:
         self.save(Kernel("import types\nmade = types.ModuleType('made')\nx = 1"))
-        self.assertIn("no import gives back", self.lost()["made"])
+        self.assertIn("cannot be imported by its name", self.lost()["made"])

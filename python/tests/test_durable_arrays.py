@@ -95,7 +95,7 @@ class Arrays(Case):
 
     def test_a_view_of_another_type_is_told_where_it_would_be_unlinked(self) -> None:
         self.save(Kernel("import numpy as np\na = np.zeros((2, 2)); m = np.asmatrix(a); alone = np.matrix([[1]])"))
-        self.assertEqual(self.lost(), {"m": "it shares memory with 'a', which only plain numpy arrays can keep"})
+        self.assertEqual(self.lost(), {"m": "it shares memory with 'a', which only plain numpy arrays can restore"})
 
     def test_a_memory_mapped_array_is_told(self) -> None:
         self.save(

@@ -24,7 +24,7 @@ class Sizes(Case):
             limit_bytes=_MB,
         )
         self.assertEqual(self.report["saved"], ["b", "c", "d", "f"])
-        self.assertEqual(self.lost(), {"a": "over the size cap: it takes 0.7 MB, and 1.0 MB are all"})
+        self.assertEqual(self.lost(), {"a": "over the size limit: it takes 0.7 MB, and a checkpoint has at most 1.0 MB"})
         self.assertLessEqual(_bytes(segments), _MB)
 
     def test_one_name_that_is_too_large_loses_no_other(self) -> None:
@@ -36,7 +36,7 @@ class Sizes(Case):
             limit_bytes=_MB,
         )
         self.assertEqual(self.report["saved"], ["small"])
-        self.assertRegex(self.lost()["big"], r"over the size cap: it takes at least 2\.9 MB, and 1\.0 MB are all")
+        self.assertRegex(self.lost()["big"], r"over the size limit: it takes at least 2\.9 MB, and a checkpoint has at most 1\.0 MB")
         self.assertLessEqual(_bytes(segments), _MB)
 
     def test_what_is_shared_counts_once(self) -> None:

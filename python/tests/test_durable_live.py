@@ -85,7 +85,7 @@ class Reasons(Case):
     @needs_cloudpickle
     def test_a_closure_over_something_live_is_told(self) -> None:
         self.save(Kernel("def make():\n    f = open('/dev/null')\n    return lambda: f\ng = make()"))
-        self.assertEqual(self.lost()["g"], "it holds an open file ('/dev/null'), which cannot be saved")
+        self.assertEqual(self.lost()["g"], "it contains an open file ('/dev/null'), which cannot be saved")
 
     def test_a_read_file_never_becomes_text(self) -> None:
         self.save(Kernel("class Log:\n    def __init__(self): self.f = open('/etc/hostname')\nlog = Log()"))

@@ -123,7 +123,7 @@ class Damaged(Case):
         self.load([({"kind": "hologram", "names": ["h"], "portable": True}, b"{}")])
         self.assertEqual(
             self.loaded["lost"],
-            [{"name": "h", "reason": "it was saved in a way ('hologram') that this version does not know"}],
+            [{"name": "h", "reason": "it was saved in a format ('hologram') that this version does not know"}],
         )
 
     @needs_cloudpickle

@@ -55,6 +55,8 @@ export class EventSender {
 const MOST_TEXT = 65_536;
 const MOST_INPUT = 262_144;
 const MOST_ID = 200;
+/** Levels of a tool's input. JSON of some thousand can be read, and not written. */
+const MOST_DEEP = 200;
 
 /** Keeps the beginning and the end, and says how much is left out between them. */
 export function truncateText(text: string, most: number = MOST_TEXT): string {
@@ -69,9 +71,19 @@ export function oneLine(text: string, most: number): string {
   return (line.length <= most ? line : `${line.slice(0, most - 1)}…`).toWellFormed();
 }
 
+/** The input of a tool, if it can be written as JSON. */
+export function withoutDepth(input: unknown): unknown {
+  return isDeeper(input, MOST_DEEP) ? { cut: `… more than ${MOST_DEEP} levels are left out …` } : input;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
 /** Truncates long texts in a tool's input, or the whole input if it is still too long. */
 export function truncateInput(input: unknown): unknown {
-  const text = JSON.stringify(input, (_key, value: unknown) =>
+  const text = JSON.stringify(withoutDepth(input), (_key, value: unknown) =>
     typeof value === 'string' ? truncateText(value) : value,
   );
   if (text === undefined) return undefined;

@@ -3,16 +3,13 @@
  * complete. The new version becomes the active one.
  */
 
-import { spawn } from 'node:child_process';
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { raceAbort } from '../lib/abort.ts';
 import { answerFromProcess } from '../lib/deadline.ts';
 import { systemCode } from '../lib/errno.ts';
 import { folderSize } from '../lib/folder-size.ts';
-import { endsAfterKill, processEnd } from '../lib/process-end.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
+import { finishProcess, startProcess } from '../lib/run-process.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
   type AgentProgram,
@@ -111,7 +108,7 @@ async function installInto(
   const manifest = { name: 'cella-agent', private: true, dependencies: { [packageName]: version } };
   await writeFile(join(part, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
   {
-    using progress = new InstallProgress(part, program, onProgress);
+    using progress = new InstallProgressReporter(part, program, onProgress);
     await npmInstall(part, { signal, npm, onStep: progress.take });
   }
   const missing = await missingFiles(part, program);
@@ -188,37 +185,27 @@ export interface NpmStep {
 /** Installs the dependencies of the folder's package.json. */
 export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
   signal.throwIfAborted();
-  // Its own process group, so that its children can be killed with it.
-  const child = spawn(npm, ARGV, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
-  const stop = () => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-    } catch {
-      // It has ended; only its output is still open.
-    }
-  };
   let words = '';
   let step: NpmStep = { asked: 0, wanted: 0 };
-  createInterface({ input: child.stderr }).on('line', (line) => {
+  const onLine = (line: string, stream: 'stdout' | 'stderr') => {
+    if (stream === 'stdout') return;
     if (ASKED.test(line)) step = { ...step, asked: step.asked + 1 };
     if (WANTED.test(line)) step = { ...step, wanted: step.wanted + 1 };
     if (NO_FAILURE.test(line)) onStep(step);
     else words = `${words}${line}\n`.slice(-MAX_STDERR_CHARS);
-  });
-  // Processes that it left would keep its output open.
-  child.once('exit', stop);
-  const over = processEnd(child);
+  };
+  const child = startProcess([npm, ...ARGV], { cwd: folder });
+  const ended = finishProcess(child, { signal, outputLimitBytes: 0, onLine });
   try {
     const waiting = { pid: child.pid ?? 0, timeoutMs: LONGEST_INSTALL_MS };
     const silent = (why: string) => new CellaError('AGENT_INSTALL_FAILED', `npm was ended: ${why}.`);
-    const ended = raceAbort(over, signal, () => signal.reason);
-    const { code, signal: killedBy } = await answerFromProcess(ended, waiting, silent).catch(async (error) => {
-      stop();
-      if (child.pid !== undefined) await endsAfterKill(over, `npm (process ${child.pid})`);
+    const { exit } = await answerFromProcess(ended, waiting, silent).catch(async (error) => {
+      child.kill();
+      await ended;
       throw error;
     });
     signal.throwIfAborted();
-    if (code !== 0) throw npmError(words, code === null ? `was ended by ${killedBy}` : `ended with ${code}`);
+    if (exit.code !== 0) throw npmError(words, exit.signal ? `was ended by ${exit.signal}` : `ended with ${exit.code}`);
   } catch (cause) {
     if (systemCode(cause) === 'ENOENT') {
       throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
@@ -244,7 +231,7 @@ function npmError(words: string, how: string): CellaError {
 
 const EVERY_MS = 1000;
 
-export class InstallProgress implements Disposable {
+export class InstallProgressReporter implements Disposable {
   readonly #folder: string;
   readonly #program: AgentProgram;
   readonly #onProgress: (text: string) => void;

@@ -1,4 +1,4 @@
-/** Arguments of tools and skills as they are typed: name=value, by position, or one JSON object. */
+/** Parses typed arguments of tools and skills: name=value, by position, or one JSON object. */
 
 import type { PyValue } from '../protocol/py-values.ts';
 import { UsageError } from './command-errors.ts';
@@ -19,7 +19,7 @@ interface GivenArguments {
 
 const NAMED = /^([\p{L}_][\p{L}\p{N}_]*)=([\s\S]*)$/u;
 
-/** Words without a name are given by place. A name that is given again makes a list. `json` is the whole of it as one object. */
+/** Words without a name are positional. Repeating a name makes a list. `json` gives all arguments as one object. */
 export function parseArguments(
   words: readonly string[],
   json: string | undefined,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 import { adviceFor, adviceFromServer, exitCodeOf, exitCodeOfFailure, UsageError } from './command-errors.ts';
 

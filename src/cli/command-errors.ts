@@ -1,23 +1,24 @@
-/** How a command fails: exit codes, the error of a wrong command line, and how every failure is worded and printed. */
+/** How commands fail: exit codes, errors for a wrong command line, and the wording and printing of every failure. */
 
 import { getSystemErrorMessage } from 'node:util';
 import { systemCode } from '../lib/errno.ts';
-import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 import { escapeControlsKeepLines } from './format.ts';
-import type { Terminal } from './terminal/terminal.ts';
+import type { CliTerminal } from './terminal/terminal.ts';
 
 export const Exit = {
   ok: 0,
   failed: 1,
   usage: 2,
-  /** What was asked about is not there, as of a service: no failure of the command. */
+  /** The queried service does not exist. The command itself has not failed. */
   notRunning: 3,
   timeout: 124,
   hangup: 129,
   interrupted: 130,
   killed: 137,
-  /** 128 + SIGPIPE: what a shell reports for any program whose reader went away. */
+  /** 128 + SIGPIPE, as a shell reports for a program whose reader exited. */
   brokenPipe: 141,
   terminated: 143,
 } as const;
@@ -30,14 +31,14 @@ const byStatus: Record<Status, number> = {
   died: Exit.killed,
 };
 
-/** SystemExit ends the command as it would end Python: its code modulo 256. */
+/** SystemExit sets the exit code as in Python: modulo 256. */
 export function exitCodeOf(result: ResultEvent): number {
   const asked = result.error?.exitCode;
   if (result.status === 'error' && asked !== undefined) return ((asked % 256) + 256) % 256;
   return byStatus[result.status];
 }
 
-/** The command line cannot be used. `advice` says what to type instead. */
+/** The command line is invalid. `advice` says what to type instead. */
 export class UsageError extends CellaError {
   constructor(message: string, advice: string) {
     super('INVALID_OPTIONS', message, { advice });
@@ -60,19 +61,23 @@ interface FailureReport {
   readonly advice: string;
 }
 
-/** Never throws: if nothing can be printed, the exit code still says what happened. */
-export async function reportFailure(terminal: Terminal, error: unknown, { json }: { json: boolean }): Promise<number> {
+/** Never throws: if nothing can be printed, the exit code still reports the failure. */
+export async function reportFailure(
+  terminal: CliTerminal,
+  error: unknown,
+  { json }: { json: boolean },
+): Promise<number> {
   const exitCode = exitCodeOfFailure(error);
-  // The reader has gone.
+  // The reader has exited.
   if (isBrokenPipe(error)) return exitCode;
   const failure = describeFailure(error);
-  const told = json
+  const written = json
     ? terminal.outLines(JSON.stringify({ type: 'error', ...failure }))
     : terminal.errLines(
         escapeControlsKeepLines(`cella: ${failure.message}${failure.advice && `\n${failure.advice}`}`),
         'red',
       );
-  await told.catch(() => {});
+  await written.catch(() => {});
   return exitCode;
 }
 
@@ -84,9 +89,9 @@ function describeFailure(error: unknown): FailureReport {
     const reason = describeSystemError(error) ?? error.message;
     return { code: 'UNEXPECTED', message: `the output could not be written: ${reason}.`, advice: '' };
   }
-  // An unexpected error: the stack is what helps.
-  const place = error instanceof Error ? error.stack : String(error);
-  return { code: 'UNEXPECTED', message: `unexpected error: ${place}`, advice: '' };
+  // The stack helps to find an unexpected error.
+  const text = error instanceof Error ? error.stack : String(error);
+  return { code: 'UNEXPECTED', message: `unexpected error: ${text}`, advice: '' };
 }
 
 function isFailedWrite(error: unknown): error is NodeJS.ErrnoException {
@@ -107,14 +112,15 @@ const CLI_ADVICE: Partial<Record<ErrorCode, string>> = {
   KERNEL_CPU_LIMIT: 'Split the work: a kernel may use one day of CPU time.',
   KERNEL_PROTOCOL:
     "The code wrote to the kernel's own connection. The next code starts with the variables that were last saved.",
-  AGENT_BUSY: 'Wait until that process has ended, or choose another key with --agent.',
+  KEY_BUSY: 'Wait until that process has ended, or choose another key with --key.',
   FORK_UNSAFE: 'End these threads, or use a durable checkpoint (`cella checkpoints create`), which works with them.',
   CHECKPOINT_NOT_FOUND: '`cella checkpoints list` shows those of an agent key.',
   CHECKPOINT_DAMAGED: 'Restore an older one; `cella checkpoints list` shows them.',
   CHECKPOINT_TOO_LARGE: 'Delete large variables in the code, and try again.',
+  TOO_MANY_CHECKPOINTS: '`cella checkpoints delete ID` deletes one; `cella checkpoints list` shows them.',
   NOTHING_TO_UNDO: '/restore NAME goes back to a checkpoint; /checkpoint NAME creates one.',
   NAME_TAKEN: 'Choose another name, or add --replace.',
-  TOOL_NOT_FOUND: '`cella tools list` shows all tools, and definitions that cannot be used.',
+  TOOL_NOT_FOUND: '`cella tools list` shows all tools, and invalid definitions.',
   TOOL_ARGUMENTS: '`cella tools show NAME` shows its parameters.',
   APPROVAL_REFUSED: 'Add --approve to `cella tools call` if nobody can be asked.',
   CREDENTIAL_MISSING: 'Set the variable CELLA_CREDENTIAL_NAME, with NAME in capitals.',
@@ -142,7 +148,7 @@ const CLI_ADVICE: Partial<Record<ErrorCode, string>> = {
 };
 
 const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
-  agentKey: '--agent',
+  agentKey: '--key',
   cwd: '--cwd',
   dataDir: '--data',
   engine: '--engine',
@@ -164,7 +170,7 @@ const PLAIN_SYSTEM_ERRORS: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of it is not a folder',
 };
 
-/** What a program would send instead of a command; servers name it beside the command. */
+/** The request that a program would send, which servers mention besides the command. */
 const ROUTE = /,? or (?:GET|PUT|POST|PATCH|DELETE) \/v1\/[\w/:-]+/g;
 
 /** `own` is the advice of the error itself, if it has one. */
@@ -180,8 +186,8 @@ export function adviceFromServer({ code, advice }: { readonly code: string; read
 
 const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
 
-function messageFor({ code, message: told, cause }: CellaError): string {
-  const message = told.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');
+function messageFor({ code, message: text, cause }: CellaError): string {
+  const message = text.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');
   if (code !== 'INVALID_OPTIONS') return message;
   const named = message.replace(/(^|: |; )([\w.]+): /g, (all, before: string, option: string) => {
     const flag = FLAG_OF_OPTION[option];

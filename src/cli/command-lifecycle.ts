@@ -1,23 +1,23 @@
-/** Signals, abortable work, and a session that is open for one command. */
+/** Signals, abortable work, and sessions that are open for one command. */
 
 import type { SessionApi } from '../session/api.ts';
+import type { OpenOptions } from './backend/backend.ts';
 import { Exit } from './command-errors.ts';
-import type { CommandContext, OpenOptions } from './context.ts';
+import type { SessionContext } from './define-command.ts';
 
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown;
   off(signal: NodeJS.Signals, listener: () => void): unknown;
 }
 
-/** Those that end a command. */
+/** The signals that end a command. */
 export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
-/** Ctrl-C reaches a process from the terminal, and again from a program such as npm that passes it on. */
+/** The terminal sends Ctrl-C to a process, and a program such as npm passes it on again. */
 export const SAME_SIGNAL_MS = 250;
 
 /**
- * The first signal asks for the end. From then on signals have their default action: the system ends the process at the
- * second one, whatever the process is doing, also if its event loop stands still. In `cella serve`,
- * serve/second-signal.ts ends it instead.
+ * The first signal requests the end. After it signals have their default action: the second one ends the process even if its
+ * event loop is blocked. In `cella serve`, serve/second-signal.ts ends it instead.
  */
 export class EndSignals implements Disposable {
   readonly #source: SignalSource;
@@ -69,7 +69,7 @@ export class Signals implements Disposable {
     source.on('SIGHUP', this.#hangUp);
   }
 
-  /** The exit code that was asked for from outside, once it was. */
+  /** The exit code for the received signal, if any. */
   get exitCode(): number | undefined {
     return this.#exitCode;
   }
@@ -78,7 +78,7 @@ export class Signals implements Disposable {
     return this.#ended.promise;
   }
 
-  /** What Ctrl-C does, for a terminal in raw mode, which sends no signal. */
+  /** Handles Ctrl-C for a terminal in raw mode, which sends no signal. */
   readonly interrupt = (): void => {
     if (!this.#takeInterrupt()) this.#end(Exit.interrupted);
   };
@@ -89,7 +89,7 @@ export class Signals implements Disposable {
   #end(exitCode: number): void {
     this.#exitCode ??= exitCode;
     this.#ended.resolve(this.#exitCode);
-    // A second Ctrl-C or signal during closing ends the command at once.
+    // A second Ctrl-C or signal while closing ends the command at once.
     this.#source.off('SIGINT', this.interrupt);
     this.#timer ??= setTimeout(() => this[Symbol.dispose](), SAME_SIGNAL_MS).unref();
   }
@@ -102,9 +102,9 @@ export class Signals implements Disposable {
   }
 }
 
-/** Gives the exit code of the work, or that of the signal. */
+/** Returns the exit code of the work, or of the signal. */
 export async function runAbortable(
-  { signals: source }: CommandContext,
+  { signals: source }: Pick<SessionContext, 'signals'>,
   work: (signal: AbortSignal) => Promise<number>,
 ): Promise<number> {
   const stop = new AbortController();
@@ -113,16 +113,16 @@ export async function runAbortable(
   try {
     return await work(stop.signal);
   } catch (error) {
-    // The person who stopped it knows.
+    // The person who stopped it needs no message.
     if (signals.exitCode !== undefined) return signals.exitCode;
     throw error;
   }
 }
 
-/** Gives the exit code of the work, or that of the signal. */
+/** Returns the exit code of the work, or of the signal. */
 export async function withSession(
   options: OpenOptions,
-  context: CommandContext,
+  context: SessionContext,
   work: (session: SessionApi, signals: Signals) => Promise<number>,
 ): Promise<number> {
   using signals = new Signals(context.signals, () => false);
@@ -131,7 +131,38 @@ export async function withSession(
     // A failed write fails again with the result, and is reported there.
     if (terminal.stderrIsScreen) void terminal.status(text).catch(() => {});
   };
-  await using session = await context.openSession({ onProgress, ...options });
+  await using session = await openWithStatus({ onProgress, ...options }, context);
   if (signals.exitCode !== undefined) return signals.exitCode;
   return await Promise.race([work(session, signals), signals.ended]);
+}
+
+/** After this delay a person needs to see that something is happening. */
+const STATUS_DELAY_MS = 700;
+
+/** Opens a session. Shows what it waits for if that takes a while. */
+export async function openWithStatus(
+  options: OpenOptions,
+  { terminal, backend }: Pick<SessionContext, 'terminal' | 'backend'>,
+): Promise<SessionApi> {
+  const showStatus = () => {
+    // A failed write fails again with the first output, and is reported there.
+    if (terminal.stderrIsScreen) void terminal.status(describeStart(options)).catch(() => {});
+  };
+  const timer = setTimeout(showStatus, STATUS_DELAY_MS);
+  const onProgress = (text: string) => {
+    timer.refresh();
+    options.onProgress?.(text);
+  };
+  try {
+    return await backend.openSession({ ...options, onProgress });
+  } finally {
+    clearTimeout(timer);
+    terminal.clearStatus();
+  }
+}
+
+function describeStart({ executor }: Pick<OpenOptions, 'executor'>): string {
+  if (executor === 'in-process') return 'Starting Python in WebAssembly; the first time takes a while';
+  if (executor === 'container') return 'Starting a container; the first one of an image takes a while';
+  return 'Starting a kernel';
 }

@@ -1,8 +1,8 @@
-/** What a command prints: lines and tables for a person, one JSON object for a program. */
+/** The output of a command: lines and tables for a person, one JSON object for a program. */
 
 import { stripVTControlCharacters } from 'node:util';
 import { escapeControls } from './format.ts';
-import type { Terminal } from './terminal/terminal.ts';
+import type { CliTerminal } from './terminal/terminal.ts';
 
 interface CommandOutputOptions {
   readonly json?: boolean;
@@ -13,17 +13,17 @@ interface CommandOutputOptions {
 }
 
 export class CommandOutput {
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
   readonly json: boolean;
   readonly #options: CommandOutputOptions;
 
-  constructor(terminal: Terminal, options: CommandOutputOptions) {
+  constructor(terminal: CliTerminal, options: CommandOutputOptions) {
     this.terminal = terminal;
     this.json = options.json === true;
     this.#options = options;
   }
 
-  /** The result that was asked for. */
+  /** Prints the requested result. */
   async result(facts: object, text: string): Promise<void> {
     if (!(await this.printJson(facts))) await this.terminal.outLines(text);
   }
@@ -35,29 +35,29 @@ export class CommandOutput {
     await this.terminal.outLines(lines.join('\n'));
   }
 
-  /** What was done. */
+  /** Reports a completed action. */
   async success(facts: object, text: string): Promise<void> {
     if (await this.printJson(facts)) return;
     await (this.#options.successToStderr ? this.terminal.errLines(text, 'dim') : this.terminal.outLines(text));
   }
 
-  /** For a person only: a program has it in the facts. */
+  /** For a person only: a program gets the same from the facts. */
   async note(text: string): Promise<void> {
     if (!this.json) await this.terminal.errLines(text, 'dim');
   }
 
-  /** A step of long work: one line that changes at a screen, else a line each. For a person only. */
+  /** Shows progress: one changing line on a screen, otherwise one line each. For a person only. */
   readonly progress = (text: string): void => {
     // A failed write fails again with the result, and is reported there.
     if (!this.json) void this.terminal.status(text).catch(() => {});
   };
 
-  /** There is nothing to show, and how to change that. */
+  /** Reports that there is nothing to show, and how to change that. */
   async empty(facts: object, text: string): Promise<void> {
     if (!(await this.printJson(facts))) await this.terminal.errLines(text, 'dim');
   }
 
-  /** For a person only: a program has it in the facts. */
+  /** For a person only: a program gets the same from the facts. */
   async warn(lines: readonly string[]): Promise<void> {
     if (!this.json && lines.length > 0) await this.terminal.errLines(lines.join('\n'), 'yellow');
   }
@@ -75,7 +75,7 @@ export interface Column {
   readonly align?: 'left' | 'right';
 }
 
-/** The title row comes first. Columns without anything in them are left out. `width` is that of the screen. */
+/** The first row is the title. Omits columns without content. `width` is the screen's. */
 export function formatTable(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -92,7 +92,7 @@ export function formatTable(
   });
 }
 
-/** Marks and joiners take no room, and most of what East Asia writes, and pictures, take two columns. */
+/** Combining marks and joiners take no column; most East Asian characters and emoji take two. */
 export function displayWidth(text: string): number {
   let columns = 0;
   for (const character of stripVTControlCharacters(text)) {
@@ -110,7 +110,7 @@ function pad(cell: string, width: number, align: Column['align'] = 'left'): stri
   return align === 'right' ? space + cell : cell + space;
 }
 
-/** What does not fit ends in an ellipsis. */
+/** Cuts text that does not fit and adds an ellipsis. */
 export function cutToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let kept = '';
@@ -124,13 +124,13 @@ export function cutToWidth(text: string, width: number): string {
 }
 
 interface WrapOptions {
-  /** Of the screen. */
+  /** The width of the screen. */
   readonly width: number;
-  /** How far the lines below the first stand in. */
+  /** The indentation of all lines after the first. */
   readonly indent: number;
 }
 
-/** Spaces inside a line stay as they are. A word that no line has room for stays whole: a path can still be copied. */
+/** Keeps spaces inside a line. Does not split a word that is too long, so that a path can still be copied. */
 export function wrapLines(text: string, { width, indent }: WrapOptions): string[] {
   const lines: string[] = [];
   let line = '';

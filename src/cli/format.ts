@@ -1,6 +1,7 @@
-/** Sizes, times, names and untrusted text as a terminal may show them. */
+/** Formats sizes, times, names and untrusted text for a terminal. */
 
 import { constants } from 'node:os';
+import type { LostList } from '../protocol/kernel-state.ts';
 import type { SessionApi } from '../session/api.ts';
 
 const SECOND = 1000;
@@ -23,7 +24,7 @@ export function formatAgo(at: number, now = Date.now()): string {
   return `${formatDuration(Math.max(0, now - at))} ago`;
 }
 
-/** The day and the time of this machine's clock. */
+/** Day and time in this machine's time zone. */
 export function formatTime(at: number): string {
   const date = new Date(at);
   const two = (part: number) => String(part).padStart(2, '0');
@@ -31,10 +32,7 @@ export function formatTime(at: number): string {
   return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
 }
 
-/**
- * Text of others on one line, without anything that a terminal would obey or nobody can see. Joiners stay: people write
- * with them.
- */
+/** Untrusted text on one line, without control or invisible characters. Joiners stay, because people write with them. */
 export function escapeControls(text: string): string {
   const written: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
   return text
@@ -45,7 +43,7 @@ export function escapeControls(text: string): string {
     );
 }
 
-/** Lines and tabs stay; nothing else that a terminal would obey. */
+/** Like `escapeControls`, but keeps line breaks and tabs. */
 export function escapeControlsKeepLines(text: string): string {
   return text
     .split(/(\n|\t)/)
@@ -55,26 +53,26 @@ export function escapeControlsKeepLines(text: string): string {
 
 /** The same, but keeps colours, except styles that hide text. */
 export function keepColours(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what colours begin with.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours begin with it.
   const parts = text.replaceAll('\r\n', '\n').split(/(\u001b\[[\d;:]*m)/);
   return parts
     .map((part, index) => (index % 2 === 0 || hidesText(part) ? escapeControlsKeepLines(part) : part))
     .join('');
 }
 
-/** SGR 8 hides text; an 8 inside of a colour (38;5;8) does not. */
+/** SGR 8 hides text; an 8 inside a colour (38;5;8) does not. */
 function hidesText(style: string): boolean {
   return /[[;]0*8[;:m]/.test(style.replace(/[345]8[;:](5[;:]\d*|2([;:]\d*){3})/g, ''));
 }
 
-/** As one word of a command line, quoted if a shell would split it. */
+/** The text as one shell word, quoted if needed. */
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** How to go on with an agent, as it can be typed. */
-export function chatCommand(agentKey: string, placeFlags: string): string {
-  return `cella chat --agent ${shellQuote(agentKey)}${placeFlags}`;
+/** The command that continues with an agent key. */
+export function chatCommand(agentKey: string, targetFlags: string): string {
+  return `cella chat --key ${shellQuote(agentKey)}${targetFlags}`;
 }
 
 /** Several names; only the first ones if there are many. */
@@ -106,4 +104,13 @@ export const firstLine = (text: string): string => text.trim().split('\n')[0] ??
 /** Untrusted text of several lines, without control characters. */
 export function paragraph(text: string): string {
   return text.trim().split('\n').map(escapeControls).join('\n');
+}
+
+/** One line per listed name, and one for all others. */
+export function formatLost({ lost = [], moreLost = 0 }: Partial<LostList>, how: string): string[] {
+  const lines = lost.map(({ name, reason }) => {
+    const what = name === '*' ? 'what was saved' : escapeControls(name);
+    return `cella: ${what} ${how}: ${escapeControls(reason)}`;
+  });
+  return moreLost > 0 ? [...lines, `cella: and ${moreLost} more.`] : lines;
 }

@@ -1,8 +1,7 @@
 /** Commander options made from the table of settings, and parsers for values of options. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Given, holdsPassword, isSetting, type Setting, type SettingGroup } from '../settings/setting.ts';
-import { seconds } from '../settings/value-types.ts';
+import { type Given, holdsPassword, isSetting, type Setting, type SettingGroup, seconds } from '../settings/setting.ts';
 import { UsageError } from './command-errors.ts';
 
 interface SettingWording {
@@ -51,7 +50,7 @@ function settingParser<T>(setting: Setting<T>): (text: string, before: unknown) 
   };
 }
 
-/** Every user of a machine can read the arguments of a process, for as long as it runs. */
+/** Every user of a machine can read the arguments of a running process. */
 function rejectVisiblePassword({ mayHoldPassword, flag = '', variable, key }: Setting, text: string): void {
   if (!mayHoldPassword || !holdsPassword(text)) return;
   // Commander's own error would show the value.
@@ -61,24 +60,24 @@ function rejectVisiblePassword({ mayHoldPassword, flag = '', variable, key }: Se
   );
 }
 
-/** What a command line says of these settings, under their names. */
+/** The values of these settings from the command line, by name. */
 export function givenSettings<G extends SettingGroup>(group: G, flags: object): Given<G> {
   const entries = Object.entries(group).map(([name, entry]) => [
     name,
     isSetting(entry) ? givenFlag(entry, flags) : givenSettings(entry, flags),
   ]);
-  // The names of the group, each with what its own parser made.
+  // The keys come from the group, the values from each setting's parser.
   return Object.fromEntries(entries) as Given<G>;
 }
 
 function givenFlag({ flag = '' }: Setting, flags: object): unknown {
   const option = new Option(flag);
   const value: unknown = new Map(Object.entries(flags)).get(option.attributeName());
-  // commander says true of a `--no-…` that is not there.
+  // Commander reports true for a `--no-…` flag that was not given.
   return option.negate && value === true ? undefined : value;
 }
 
-/** An empty argument most likely comes from a shell variable that is not set. */
+/** An empty argument most likely comes from an unset shell variable. */
 export function parseText(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('It must not be empty.');
@@ -90,7 +89,7 @@ export function parseLimit(text: string): number {
   throw new InvalidArgumentError('It must be a whole number from 1 to 100.');
 }
 
-/** Seconds as people write them, to whole milliseconds. */
+/** Parses seconds, rounded to milliseconds. */
 export function parseSeconds(text: string): number {
   try {
     return seconds.parse(text);
@@ -105,7 +104,7 @@ export function parseMegabytes(text: string): number {
   throw new InvalidArgumentError('It must be a whole number of megabytes, from 32 to 1048576, such as 512.');
 }
 
-/** For flags that may be given several times. */
+/** For repeatable flags. */
 export function collect(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), parseText(text)];
 }

@@ -1,13 +1,12 @@
-/** For commands that need a server: the flags that name it, and a client that is connected while the command works. */
+/** For commands that need a server: flags that select it, and a client connected while the command runs. */
 
 import type { Command } from 'commander';
 import type { Client } from '../client/index.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { ServerFlags } from './backend/find-server.ts';
 import { CommandOutput } from './command-output.ts';
-import type { Done } from './define-command.ts';
+import type { CommandContext, Done } from './define-command.ts';
 import { addSetting, addSettings } from './options.ts';
-import type { ProgramContext } from './program.ts';
 import { SERVER_GROUP } from './target-options.ts';
 
 export interface JsonServerFlags extends ServerFlags {
@@ -22,7 +21,7 @@ export function addJsonServerFlags(command: Command, about = 'print one JSON obj
 
 /** Runs the work of one command with a client of the server that its flags name. */
 export function serverRunner(
-  context: ProgramContext,
+  context: CommandContext,
   done: Done,
 ): (flags: JsonServerFlags, work: ServerWork) => Promise<void> {
   return async (flags, work) => {

@@ -34,7 +34,7 @@ describe('sessionOptions', () => {
   it('lets a flag win over the environment', () => {
     const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env', autoSh: false };
     expect(sessionOptions({}, environment)).toMatchObject({ agentKey: 'env', dataDir: '/env', python: 'python-env' });
-    const flags = { agent: 'flag', data: '/flag', python: 'python-flag' };
+    const flags = { key: 'flag', data: '/flag', python: 'python-flag' };
     const won = { agentKey: 'flag', dataDir: '/flag', python: 'python-flag' };
     expect(sessionOptions(flags, environment)).toMatchObject(won);
   });

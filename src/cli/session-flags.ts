@@ -4,23 +4,20 @@ import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { executorKinds, isReservedKey } from '../protocol/enums.ts';
 import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
-import type { ExecuteOptions, NamespacesApi } from '../session/api.ts';
-import { type PackageFlags, type PackageOptions, resolvePackages } from '../settings/process-config.ts';
+import type { NetworkPolicy } from '../protocol/sandbox-policy.ts';
+import type { ExecuteOptions, UserNamespacesApi } from '../session/api.ts';
+import {
+  type PackageFlags,
+  type PackageOptions,
+  resolvePackages,
+  type UnknownVariable,
+} from '../settings/process-config.ts';
 import type { Variables } from '../settings/setting.ts';
 import { settings } from '../settings/settings-table.ts';
-import type { UnknownVariable } from '../settings/unknown-variables.ts';
+import type { ExecutorChoice, ExecutorOptions, NamespaceTarget, OpenOptions } from './backend/backend.ts';
 import { UsageError } from './command-errors.ts';
 import { CommandOutput } from './command-output.ts';
-import type {
-  CommandContext,
-  ExecutorChoice,
-  ExecutorOptions,
-  NamespaceTarget,
-  NetworkChoice,
-  OpenOptions,
-  StorageAccess,
-} from './context.ts';
-import type { Done } from './define-command.ts';
+import type { CommandContext, Done } from './define-command.ts';
 import { addSetting, addSettings, parseMegabytes, parseText } from './options.ts';
 import {
   addStorageFlags,
@@ -31,11 +28,11 @@ import {
 } from './target-options.ts';
 
 export interface SessionFlags extends TargetFlags, PackageFlags, ExecutorFlags {
-  readonly agent?: string;
+  readonly key?: string;
   readonly cwd?: string;
   readonly python?: string;
   readonly sandbox?: 'on' | 'off';
-  readonly network?: NetworkChoice;
+  readonly network?: NetworkPolicy;
   readonly memory?: number;
   readonly tools?: readonly string[];
   readonly syncDeps?: boolean;
@@ -45,7 +42,7 @@ export interface SessionFlags extends TargetFlags, PackageFlags, ExecutorFlags {
 /** Defaults for flags that are not given. */
 export interface Defaults extends TargetDefaults, ExecutorDefaults {
   readonly packages?: PackageOptions | undefined;
-  /** What stands in for flags: variables, and the config file in their place. */
+  /** Values in place of flags: variables, and the config file for unset variables. */
   readonly variables?: Variables | undefined;
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
@@ -53,6 +50,8 @@ export interface Defaults extends TargetDefaults, ExecutorDefaults {
   /** Whether a chat runs shell commands without asking. */
   readonly autoSh: boolean;
   readonly strayVariables?: readonly UnknownVariable[];
+  /** The bearer token of an MCP server over HTTP. */
+  readonly mcpToken?: string | undefined;
 }
 
 export function addAgentKeyFlags(command: Command): Command {
@@ -65,7 +64,7 @@ export function addSessionFlags(command: Command): Command {
 
 const SESSION_GROUP = 'Session:';
 
-/** Where and how the code runs. */
+/** Flags for where and how code runs. */
 export function addRuntimeFlags(command: Command): Command {
   const option = (name: string, about: string, group = SESSION_GROUP) => new Option(name, about).helpGroup(group);
   const folder = 'working folder of the code (default: the workspace of the agent key)';
@@ -82,21 +81,18 @@ export function addRuntimeFlags(command: Command): Command {
 }
 
 /** A blank key is `default`. */
-export function resolveAgentKey(flags: Pick<SessionFlags, 'agent'>, defaults: Defaults): string {
+export function resolveAgentKey(flags: Pick<SessionFlags, 'key'>, defaults: Defaults): string {
   const key = givenAgentKey(flags, defaults) ?? '';
   return key.trim() === '' ? 'default' : key;
 }
 
 /** Undefined if neither flag nor variable is set. */
-function givenAgentKey(
-  flags: { readonly agent?: string },
-  { agentKey }: Pick<Defaults, 'agentKey'>,
-): string | undefined {
-  const key = flags.agent ?? agentKey;
+function givenAgentKey(flags: { readonly key?: string }, { agentKey }: Pick<Defaults, 'agentKey'>): string | undefined {
+  const key = flags.key ?? agentKey;
   if (key === undefined || !isReservedKey(key)) return key;
   throw new UsageError(
     `The agent key ${JSON.stringify(key)} begins with ~, which is reserved for a server's users.`,
-    `Choose another with ${flags.agent === undefined ? 'CELLA_AGENT_KEY' : '--agent'}.`,
+    `Choose another with ${flags.key === undefined ? 'CELLA_AGENT_KEY' : '--key'}.`,
   );
 }
 
@@ -150,7 +146,7 @@ function toSandboxOption(
 }
 
 /** `none`, `host`, or `allow:` with names of hosts between commas. */
-export function parseNetwork(text: string): NetworkChoice {
+export function parseNetwork(text: string): NetworkPolicy {
   if (text === 'none' || text === 'host') return text;
   const hosts = /^allow:(.*)$/s.exec(text)?.[1]?.split(',');
   if (!hosts)
@@ -171,7 +167,7 @@ export function parseProgram(code: string, before: string | undefined): string {
   throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
 }
 
-/** What happens to the changes of a program. `explicit` is left out: the command has ended before anyone could decide. */
+/** What happens to a program's changes. `explicit` is left out, because the command ends before anyone could decide. */
 export type RunTransaction = Exclude<NonNullable<ExecuteOptions['transaction']>, 'explicit'>;
 
 const transactions: readonly RunTransaction[] = [
@@ -192,7 +188,7 @@ export function parseTransaction(text: string): RunTransaction {
 }
 
 export interface NamespaceFlags extends TargetFlags, PackageFlags, ExecutorFlags {
-  readonly agent?: string;
+  readonly key?: string;
   readonly python?: string;
   readonly tools?: readonly string[];
   readonly json?: boolean;
@@ -202,14 +198,14 @@ export function addNamespaceFlags(command: Command): Command {
   return addLocalNamespaceFlags(addTargetFlags(command.option('--json', 'print one JSON object')));
 }
 
-/** For what works on storages, and with no server. */
+/** For commands that work on storages without a server. */
 export function addStorageNamespaceFlags(command: Command): Command {
   return addLocalNamespaceFlags(addStorageFlags(command.option('--json', 'print one JSON object')));
 }
 
 function addLocalNamespaceFlags(command: Command): Command {
-  const agent = new Option('--agent <key>', 'ignored: all agent keys of a storage share these').hideHelp();
-  return addSetting(command.addOption(agent), settings.python, { about: 'Python of the kernels' });
+  const key = new Option('--key <key>', 'ignored: all agent keys of a storage share these').hideHelp();
+  return addSetting(command.addOption(key), settings.python, { about: 'Python of the kernels' });
 }
 
 export function addToolsFlag(command: Command): Command {
@@ -238,21 +234,18 @@ function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): Namespace
   };
 }
 
-type NamespaceWork = (namespaces: NamespacesApi, output: CommandOutput) => Promise<number>;
+type NamespaceWork = (namespaces: UserNamespacesApi, output: CommandOutput) => Promise<number>;
 
-/** Runs the work of one command on the namespaces that its flags name. */
+/** Runs a command on the namespaces that its flags select. */
 export function namespaceRunner(
-  context: NamespaceContext & { readonly defaults: Defaults },
+  context: CommandContext,
   done: Done,
 ): (flags: NamespaceFlags, work: NamespaceWork) => Promise<void> {
   return async (flags, work) => {
-    await using namespaces = await context.openNamespaces(namespacesOptions(flags, context.defaults));
+    await using namespaces = await context.backend.openNamespaces(namespacesOptions(flags, context.defaults));
     done(await work(namespaces, new CommandOutput(context.terminal, flags)));
   };
 }
-
-/** What such a command works with. */
-export type NamespaceContext = CommandContext & StorageAccess;
 
 interface ExecutorFlags {
   readonly executor?: ExecutorChoice;
@@ -262,7 +255,7 @@ interface ExecutorFlags {
 
 /** Defaults for flags that are not given. */
 interface ExecutorDefaults {
-  /** Any text: a variable may hold it. */
+  /** Any text, because it comes from a variable. */
   readonly executor?: string | undefined;
   readonly image?: string | undefined;
   readonly engine?: string | undefined;
@@ -275,7 +268,7 @@ function addExecutorFlags(command: Command): Command {
   return addSettings(command, [settings.executor, settings.image, settings.engine], { group: EXECUTOR_GROUP });
 }
 
-/** A flag wins over a variable. Variables about containers mean nothing to other executors; flags are a mistake there. */
+/** Flags override variables. Container variables are ignored for other executors; container flags are an error there. */
 export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaults): ExecutorOptions {
   const executor = flags.executor ?? executorNamed(defaults.executor);
   if (executor !== 'container') {
@@ -291,7 +284,7 @@ export function toExecutorOptions(flags: ExecutorFlags, defaults: ExecutorDefaul
   return { executor, image, engine };
 }
 
-/** If it does, the variable that names a Python of this machine is ignored. */
+/** Whether the executor has its own Python, so that the variable for this machine's Python is ignored. */
 function bringsPython({ executor }: ExecutorOptions): boolean {
   return executor === 'container' || executor === 'in-process';
 }

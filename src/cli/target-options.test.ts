@@ -117,31 +117,31 @@ describe('parsePlace', () => {
 });
 
 it.each(['/backup', 'redis://127.0.0.1:6379', 'redis://host:1/2?prefix=team', 'redis://host:1/?prefix=a:b'])(
-  'what is told of %s names it again',
+  'what is shown of %s names it again',
   (text) => {
-    const place = parseStorageUrl(text, '/data');
-    expect(parseStorageUrl(formatStorageUrl(place), '/data')).toEqual(place);
+    const target = parseStorageUrl(text, '/data');
+    expect(parseStorageUrl(formatStorageUrl(target), '/data')).toEqual(target);
   },
 );
 
-it('what is told of a place has its prefix and no password', () => {
-  const place = { dataDir: '/data', redis: { url: 'redis://:s3cret@host:1', prefix: 'team' } };
-  expect(formatStorageUrl(place)).toBe('redis://:***@host:1/?prefix=team');
+it('what is shown of a target has its prefix and no password', () => {
+  const target = { dataDir: '/data', redis: { url: 'redis://:s3cret@host:1', prefix: 'team' } };
+  expect(formatStorageUrl(target)).toBe('redis://:***@host:1/?prefix=team');
 });
 
 describe('isSame', () => {
-  const place = (text: string) => parseStorageUrl(text, '/data');
+  const target = (text: string) => parseStorageUrl(text, '/data');
 
   it('sees through spellings', () => {
-    expect(isSameStorage(place('/a/../b'), place('/b'))).toBe(true);
+    expect(isSameStorage(target('/a/../b'), target('/b'))).toBe(true);
     expect(
       isSameStorage(
         { dataDir: '/data', redis: { url: 'redis://user:x@host:1' } },
-        place('redis://host:1/0?prefix=cella'),
+        target('redis://host:1/0?prefix=cella'),
       ),
     ).toBe(true);
-    expect(isSameStorage(place('redis://host:1'), place('redis://host:1/?prefix=team'))).toBe(false);
-    expect(isSameStorage(place('redis://host:1'), place('/data'))).toBe(false);
+    expect(isSameStorage(target('redis://host:1'), target('redis://host:1/?prefix=team'))).toBe(false);
+    expect(isSameStorage(target('redis://host:1'), target('/data'))).toBe(false);
   });
 });
 

@@ -1,4 +1,4 @@
-/** Flags that say what a command works on (a data folder, Redis, or a server), and the target that they resolve to. */
+/** Flags that select what a command works on (a data folder, Redis, or a server), and the resulting target. */
 
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -6,8 +6,8 @@ import type { Command } from 'commander';
 import { type ProcessConfig, resolveStorage, type StorageFlags } from '../settings/process-config.ts';
 import { holdsPassword } from '../settings/setting.ts';
 import { settings } from '../settings/settings-table.ts';
+import type { StorageTarget } from './backend/backend.ts';
 import { UsageError } from './command-errors.ts';
-import type { StorageTarget } from './context.ts';
 import { shellQuote } from './format.ts';
 import { addSetting, addSettings } from './options.ts';
 
@@ -22,14 +22,14 @@ export type TargetDefaults = Pick<ProcessConfig, 'dataDir'> &
 
 export const SERVER_GROUP = 'Server:';
 
-/** `tokenFile: false` for a command that calls something else so. */
+/** Set `tokenFile: false` for a command that uses this flag for something else. */
 export function addTargetFlags(command: Command, { tokenFile = true } = {}): Command {
   const otherwise = 'the server on the data folder, if one runs';
   addSetting(addStorageFlags(command), settings.url, { about: 'address of a server', otherwise, group: SERVER_GROUP });
   return tokenFile ? addSetting(command, settings.tokenFile, { group: SERVER_GROUP }) : command;
 }
 
-/** A storage flag wins over the variable that names a server. */
+/** A storage flag overrides the variable that names a server. */
 export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): StorageTarget {
   const named = (['data', 'storage', 'redis', 'prefix'] as const).find((name) => flags[name] !== undefined);
   if (flags.url !== undefined && named !== undefined) {
@@ -51,7 +51,7 @@ export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): Sto
   };
 }
 
-/** The flags as they can be typed again, with a space before each. */
+/** The flags to type again, each after a space. */
 export function formatTargetFlags({ url, tokenFile, ...flags }: TargetFlags): string {
   const shown = { url, 'token-file': tokenFile };
   const server = Object.entries(shown).map(([name, value]) =>
@@ -76,7 +76,7 @@ export function describeTarget({ dataDir, redis, server }: StorageTarget): strin
   return redis === undefined ? dataDir : withoutPassword(redis.url);
 }
 
-/** The flags as they can be typed again, with a space before each. */
+/** The flags to type again, each after a space. */
 export function formatStorageFlags({ storage, data, redis, prefix }: StorageFlags): string {
   const shown = { storage, data, redis: redis && withoutPassword(redis), prefix };
   return Object.entries(shown)
@@ -84,12 +84,12 @@ export function formatStorageFlags({ storage, data, redis, prefix }: StorageFlag
     .join('');
 }
 
-/** An address for people to read. One that is no address may still hold a secret. */
+/** An address for display. Text that is not a valid address may still contain a secret. */
 function withoutPassword(url: string): string {
   return url.replace(/(:\/\/[^/@:]*):.*@/s, '$1:***@');
 }
 
-/** `redis://host:port/?prefix=team`, or a folder. `dataDir` is for files that Redis storage does without. */
+/** Parses `redis://host:port/?prefix=team`, or a folder. `dataDir` is for files that Redis storage does not hold. */
 export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
   if (!/^rediss?:/i.test(text)) {
     if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
@@ -97,7 +97,7 @@ export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
     }
     return { dataDir: resolve(text) };
   }
-  // Every user of a machine can read arguments. The text is not repeated.
+  // Every user of a machine can read arguments. The message does not repeat the text.
   if (holdsPassword(text)) {
     throw new UsageError(
       'The address has a password, and every user of this machine can read arguments.',
@@ -113,10 +113,10 @@ export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
   return { dataDir, redis: { url: url.href, ...(prefix === null ? {} : { prefix }) } };
 }
 
-/** As it can be named again, without its password. */
-export function formatStorageUrl(place: StorageTarget): string {
-  const address = describeTarget(place);
-  const prefix = place.redis?.prefix;
+/** The address to type again, without its password. */
+export function formatStorageUrl(target: StorageTarget): string {
+  const address = describeTarget(target);
+  const prefix = target.redis?.prefix;
   if (prefix === undefined) return address;
   return `${address.replace(/(:\/\/[^/]*)$/, '$1/')}?prefix=${encodeURIComponent(prefix)}`;
 }
@@ -125,7 +125,7 @@ const PASSWORD_ADVICE =
   'Set it in CELLA_REDIS with CELLA_STORAGE=redis, and pull from the other storage: `cella storage pull FOLDER`.';
 const EXAMPLES = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
 
-/** Copying from a folder that is not there would make it. */
+/** Copying from a missing folder would create it. */
 export function checkSourceFolder({ dataDir, redis }: StorageTarget): void {
   if (redis || existsSync(dataDir)) return;
   throw new UsageError(`There is no folder ${dataDir}.`, 'Name the data folder of another Cella.');

@@ -1,7 +1,8 @@
-/** Calls the routes of a server, for a session or without one, and turns its errors into those that the library throws. */
+/** Calls the routes of a server and of its sessions, and turns error responses into errors of the library. */
 
 import { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import type { userNamespaceRoutes } from '../protocol/api/namespace-routes.ts';
 import type {
   IsOptional,
   RequestOptions,
@@ -11,11 +12,11 @@ import type {
   SessionAuth,
 } from '../protocol/api/route.ts';
 import { type RouteName, type Routes, routes } from '../protocol/api/routes.ts';
-import { ErrorBody } from '../protocol/error-body.ts';
-import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
-import { parseOrThrow } from '../protocol/parse.ts';
+import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { ErrorBody, parseOrThrow } from '../protocol/parse.ts';
 import type { Monitor, MonitoredTransport } from './monitored-transport.ts';
-import { type Socket, type TransportRequest, unreachable } from './transport.ts';
+import { type Socket, serverUnreachable, type TransportRequest } from './transport.ts';
 
 /** A request without the types of its route. */
 interface AnyRequest extends RequestOptions {
@@ -25,12 +26,12 @@ interface AnyRequest extends RequestOptions {
   readonly body?: unknown;
 }
 
-/** May be left out if the route needs nothing. */
+/** The request is optional if the route requires no fields. */
 type Args<T> = IsOptional<T> extends true ? [request?: T] : [request: T];
 
 export class ApiClient {
   readonly #transport: MonitoredTransport;
-  /** Of a browser that has logged in. */
+  /** The CSRF token of a logged-in browser. */
   csrf: string | undefined;
 
   constructor(transport: MonitoredTransport) {
@@ -45,19 +46,19 @@ export class ApiClient {
     return this.#transport.allowsManyConnections;
   }
 
-  /** The response of a route, parsed. A read is tried once more if its connection had ended meanwhile. */
+  /** Returns the parsed response. Retries a read once if its connection ended. */
   call<N extends RouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<RouteResponse<Routes[N]>>;
   call(name: RouteName, request?: AnyRequest): Promise<unknown> {
     return this.send(routes[name], request);
   }
 
-  /** A successful response, with its body still to be read. */
+  /** Returns a successful response with its body unread. */
   open<N extends RouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<Response>;
   open(name: RouteName, request?: AnyRequest): Promise<Response> {
     return this.sendForResponse(routes[name], request);
   }
 
-  /** Undefined if a WebSocket cannot be opened from here. */
+  /** Undefined if this client cannot open an authenticated WebSocket. */
   socket<N extends RouteName>(name: N, request: RouteRequest<Routes[N]>): Socket | undefined;
   socket(name: RouteName, request: AnyRequest): Socket | undefined {
     return this.#transport.socket(pathOf(routes[name].path, request));
@@ -80,9 +81,9 @@ export class ApiClient {
     throw await errorFromResponse(response);
   }
 
-  /** For a WebSocket: `onGone` is told the error once nothing was heard for long and the server does not answer. */
+  /** Monitors a WebSocket. Calls `onGone` with the error if the server is silent for too long. */
   monitor(onGone: (error: CellaError) => void): Monitor {
-    return this.#transport.monitor(() => onGone(this.#transport.silentError()));
+    return this.#transport.monitor(onGone);
   }
 
   close(): void {
@@ -92,13 +93,13 @@ export class ApiClient {
   async #answer(route: Route, request: AnyRequest): Promise<unknown> {
     const response = await this.sendForResponse(route, request);
     const text = await response.text().catch((cause) => {
-      throw unreachable(this.address, cause);
+      throw serverUnreachable(this.address, cause);
     });
     return parseResponse(route.response, text === '' ? undefined : tryParseJson(text), route.path);
   }
 
   #request({ method, path }: Route, request: AnyRequest): TransportRequest {
-    const { body, bytes, accept = 'application/json', headers = {}, signal } = request;
+    const { body, bytes, accept = 'application/json', headers = {}, answersAtOnce, signal } = request;
     const given = Object.entries(headers).filter(([, value]) => value !== undefined);
     return {
       method,
@@ -111,6 +112,7 @@ export class ApiClient {
         ...Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), String(value)])),
       },
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
+      answersAtOnce,
       signal,
     };
   }
@@ -128,7 +130,7 @@ function pathOf(path: string, { params = {}, query = {} }: AnyRequest): string {
   return search.size === 0 ? filled : `${filled}?${search}`;
 }
 
-/** A folder of its own kind would change the path. */
+/** A `.` or `..` segment would change the path. */
 function checkedSegment(part: string): string {
   if (part !== '' && part !== '.' && part !== '..') return part.toWellFormed();
   throw new CellaError('INVALID_NAME', `“${part}” is no name.`);
@@ -140,9 +142,21 @@ export function parseResponse<T>(schema: z.ZodType<T>, value: unknown, what: str
   });
 }
 
+type NamespaceRouteName = keyof typeof userNamespaceRoutes;
+
+/** Calls the routes of tools, skills, artifacts and packages, either of the user or of a session. */
+export interface NamespaceClient {
+  readonly address: string;
+  call<N extends NamespaceRouteName>(
+    name: N,
+    ...request: Args<RouteRequest<Routes[N]>>
+  ): Promise<RouteResponse<Routes[N]>>;
+  open<N extends NamespaceRouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<Response>;
+}
+
 type SessionRouteName = { [N in RouteName]: Routes[N]['auth'] extends SessionAuth ? N : never }[RouteName];
 
-/** Without the id of the session. */
+/** The request of a session route, without the session id. */
 type SessionRouteRequest<R extends Route> = Omit<RouteRequest<R>, 'params'> &
   (IsOptional<Omit<z.input<R['params']>, 'id'>> extends true
     ? unknown
@@ -154,7 +168,7 @@ export class SessionApiClient {
   readonly id: string;
   readonly #check: () => void;
 
-  /** `check` throws if the session was closed here. */
+  /** `check` throws if this client closed the session. */
   constructor(api: ApiClient, id: string, check: () => void = () => {}) {
     this.api = api;
     this.id = id;
@@ -165,18 +179,31 @@ export class SessionApiClient {
     name: N,
     ...request: Args<SessionRouteRequest<Routes[N]>>
   ): Promise<RouteResponse<Routes[N]>>;
-  async call(name: SessionRouteName, request?: AnyRequest): Promise<unknown> {
-    this.#check();
-    return await this.api.send(routes[name], this.#ofSession(request));
+  call(name: SessionRouteName, request?: AnyRequest): Promise<unknown> {
+    return this.send(routes[name], request);
   }
 
   open<N extends SessionRouteName>(name: N, ...request: Args<SessionRouteRequest<Routes[N]>>): Promise<Response>;
-  async open(name: SessionRouteName, request?: AnyRequest): Promise<Response> {
-    this.#check();
-    return await this.api.sendForResponse(routes[name], this.#ofSession(request));
+  open(name: SessionRouteName, request?: AnyRequest): Promise<Response> {
+    return this.sendForResponse(routes[name], request);
   }
 
-  /** The number of the last event that there is. */
+  async send(route: Route, request?: AnyRequest): Promise<unknown> {
+    this.#check();
+    return await this.api.send(route, this.#ofSession(request));
+  }
+
+  async sendForResponse(route: Route, request?: AnyRequest): Promise<Response> {
+    this.#check();
+    return await this.api.sendForResponse(route, this.#ofSession(request));
+  }
+
+  /** The session's tools, skills, artifacts and packages. */
+  get namespaces(): NamespaceClient {
+    return new SessionNamespaceClient(this);
+  }
+
+  /** The sequence number of the latest event. */
   async position(): Promise<number> {
     return (await this.call('readEvents', { query: { after: Number.MAX_SAFE_INTEGER, limit: 1 } })).last;
   }
@@ -186,7 +213,32 @@ export class SessionApiClient {
   }
 }
 
-/** All pages of a list, one after the other. */
+class SessionNamespaceClient implements NamespaceClient {
+  readonly #session: SessionApiClient;
+
+  constructor(session: SessionApiClient) {
+    this.#session = session;
+  }
+
+  get address(): string {
+    return this.#session.api.address;
+  }
+
+  call<N extends NamespaceRouteName>(
+    name: N,
+    ...request: Args<RouteRequest<Routes[N]>>
+  ): Promise<RouteResponse<Routes[N]>>;
+  async call(name: NamespaceRouteName, request?: AnyRequest): Promise<unknown> {
+    return await this.#session.send(routes[`${name}OfSession`], request);
+  }
+
+  open<N extends NamespaceRouteName>(name: N, ...request: Args<RouteRequest<Routes[N]>>): Promise<Response>;
+  async open(name: NamespaceRouteName, request?: AnyRequest): Promise<Response> {
+    return await this.#session.sendForResponse(routes[`${name}OfSession`], request);
+  }
+}
+
+/** Fetches all pages of a list, one after the other. */
 export async function allPages<T>(
   page: (after: string | undefined) => Promise<{ readonly items: readonly T[]; readonly next?: string | undefined }>,
 ): Promise<T[]> {
@@ -207,10 +259,10 @@ type ReceivedError = {
   readonly advice?: string | undefined;
 };
 
-/** A server that is newer may have codes that are not known here. */
+/** A newer server may send codes that this client does not know. */
 export function errorFromBody({ code, message, details = {}, advice }: ReceivedError): CellaError {
   const known = Code.safeParse(code);
-  // That of the code is put in the caller's own words.
+  // The advice of a known code is phrased for this client, so keep only advice that differs from the table.
   const own = known.success && advice !== undefined && advice !== errorCodes[known.data].advice ? { advice } : {};
   return known.success
     ? new CellaError(known.data, message, { details, ...own })
@@ -218,7 +270,7 @@ export function errorFromBody({ code, message, details = {}, advice }: ReceivedE
 }
 
 async function errorFromResponse(response: Response): Promise<CellaError> {
-  const text = await response.text().catch(() => ''); // the connection broke; the status is what is known
+  const text = await response.text().catch(() => ''); // the connection broke, so only the status is known
   const failure = ErrorBody.safeParse(tryParseJson(text));
   if (failure.success) return errorFromBody(failure.data.error);
   return new CellaError('INTERNAL', `The server answered with status ${response.status} and no reason.`);

@@ -1,32 +1,31 @@
-/** Asks the caller about tools that require approval while a session is open. The first answer decides. */
+/** Asks the caller to approve tools while a session is open. The first answer from any client decides. */
 
 import { z } from 'zod';
-import type { PermissionDecision } from '../protocol/permission.ts';
+import type { Approval, ApprovalRequest, PermissionDecision } from '../protocol/permission.ts';
 import { valueFromWire } from '../protocol/py-values.ts';
 import type { StreamItem } from '../protocol/session-events.ts';
-import type { Approval, ApprovalRequest } from '../session/api.ts';
 import { type ApiClient, hasCode } from './api-client.ts';
 import { subscribe } from './subscribe.ts';
 
 export interface ApprovalListenerOptions {
   readonly link: ApiClient;
   readonly sessionId: string;
-  /** The number of the last event that there was. */
+  /** The sequence number of the last known event. */
   readonly after: number;
   readonly resumeMs: number;
-  /** Aborted where the session is closed here. */
+  /** Aborted when this client closes the session. */
   readonly closing: AbortSignal;
   readonly approve: ApprovalResponder;
 }
 
 type PermissionRequestedEvent = Extract<StreamItem, { type: 'permission_requested' }>;
 
-/** Undefined leaves the answer to others. Where everybody does, the tool is refused. */
+/** Undefined leaves the decision to other clients. If all of them abstain, the tool is refused. */
 export type ApprovalResponder = (request: ApprovalRequest) => Promise<Approval | undefined>;
 
 const Hello = z.object({ type: z.literal('hello'), responder: z.int() });
 
-/** Resolves when the server knows that somebody is there; it goes on until the session is closed here. */
+/** Resolves when the server knows of this responder. Listens until this client closes the session. */
 export async function listenForApprovals(options: ApprovalListenerOptions): Promise<void> {
   const known = Promise.withResolvers<void>();
   new ApprovalListener(options, known.resolve).watch().then(known.resolve, known.reject);
@@ -36,7 +35,7 @@ export async function listenForApprovals(options: ApprovalListenerOptions): Prom
 class ApprovalListener {
   readonly #options: ApprovalListenerOptions;
   readonly #onKnown: () => void;
-  /** What the server calls this client; another after each time that the connection broke. */
+  /** The server's id for this client, which changes with each reconnect. */
   #responder = 0;
 
   constructor(options: ApprovalListenerOptions, onKnown: () => void) {
@@ -61,9 +60,9 @@ class ApprovalListener {
         permissions: 'answer',
         onReached,
       })) {
-        // What an agent asks for is decided by `decidePermission`.
+        // Requests of an agent's turn are answered with `decidePermission`, not here.
         if (item.type === 'permission_requested' && item.turn === undefined) {
-          // Told again where other code asks for what was left by a server that ended.
+          // After a server ended, its pending request comes again when other code asks for the same.
           if (asked.has(item.id)) continue;
           const over = new AbortController();
           asked.set(item.id, over);
@@ -88,10 +87,10 @@ class ApprovalListener {
       const answer = await approve({ tool, recipe, arguments: values, summary, signal });
       if (!signal.aborted) await reply(answer === undefined ? abstention(this.#responder) : replyOf(answer));
     } catch (error) {
-      // Somebody else was faster.
+      // Another client answered first.
       if (hasCode(error, 'ALREADY_RESOLVED')) return;
       const reason = `the answer failed: ${error}`.slice(0, 500);
-      await reply({ decision: 'deny', reason }).catch(() => {}); // answered meanwhile, or nobody is there any more
+      await reply({ decision: 'deny', reason }).catch(() => {}); // already answered, or the server is gone
     }
   }
 }

@@ -1,4 +1,4 @@
-/** A session of a server as SessionApi: code that works with a session of this process works with it. */
+/** A session of a server as SessionApi: code written for a session in this process also works with it. */
 
 import type { Conversation } from '../protocol/conversation.ts';
 import { type Capabilities, capabilitiesOf, type ExecutorKind, resolveExecutor } from '../protocol/enums.ts';
@@ -18,16 +18,17 @@ import type { SessionInfo } from '../protocol/session-info.ts';
 import type { CodingAgent, Transcript } from '../protocol/turn.ts';
 import type { Terminal, TerminalOptions } from '../protocol/workspace-models.ts';
 import type * as api from '../session/api.ts';
-import { type ApiClient, SessionApiClient } from './api-client.ts';
+import { type ApiClient, allPages, SessionApiClient } from './api-client.ts';
 import { type ApprovalResponder, listenForApprovals } from './approval-listener.ts';
-import { RemoteExecutions, sessionClosed } from './remote-execution.ts';
+import { RemoteExecutions, sessionClosedHere } from './remote-execution.ts';
 import { RemoteFiles } from './remote-files.ts';
-import { RemoteArtifacts, RemoteDeps, RemoteSkills, RemoteTools } from './remote-namespaces.ts';
-import { openTerminal } from './remote-terminal.ts';
+import { RemoteArtifacts, RemoteDeps, RemoteSessionTools, RemoteSkills } from './remote-namespaces.ts';
+import { openRemoteTerminal } from './remote-terminal.ts';
 import { RemoteTurn } from './remote-turn.ts';
+import { CHECKPOINTS_AT_ONCE } from './resources.ts';
 import { subscribe, subscribeToConversation } from './subscribe.ts';
 
-/** `trimmedThrough` is the number of the last event that is no longer kept, `last` that of the last that there is. */
+/** `trimmedThrough` is the number of the last event that the server no longer keeps, `last` that of the latest event. */
 export interface EventPage {
   readonly events: readonly StreamItem[];
   readonly trimmedThrough: number;
@@ -35,13 +36,13 @@ export interface EventPage {
   readonly next: number;
 }
 
-/** How a session is used from here. */
+/** How this client uses a session. */
 export interface UseOptions {
-  /** Asked before a tool runs that requires approval, whoever's code calls it. The first who answers decides. */
+  /** Called before a tool that requires approval runs, no matter who started the code. The first answer decides. */
   readonly approve?: ApprovalResponder;
   /**
-   * Code that is begun here is this client's own: `interrupt` is for it alone, and it ends where the session is closed
-   * here; with `when-gone` also where the connection is gone. By default it goes on.
+   * Ties code to the client that started it: `interrupt` affects only this client's code, and closing the session here
+   * stops that code. With `when-gone`, losing the connection stops it, too. By default, code keeps running.
    */
   readonly stop?: 'when-closed' | 'when-gone';
 }
@@ -50,7 +51,7 @@ export interface ClientSessionOptions extends UseOptions {
   readonly link: ApiClient;
   readonly info: SessionInfo;
   readonly resumeMs: number;
-  /** The number of the last event that there was when it was opened here. */
+  /** The number of the latest event when this client opened the session. */
   readonly last: number;
 }
 
@@ -64,12 +65,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   readonly skills: api.SkillsApi;
   readonly artifacts: api.ArtifactsApi;
   readonly deps: api.DepsApi;
-  /** Its workspace. */
+  /** The session's workspace. */
   readonly files: RemoteFiles;
   readonly #parts: ClientSessionOptions;
   readonly #session: SessionApiClient;
   readonly #closing = new AbortController();
-  /** The last prompt that was given is at the server, or will not be. */
+  /** Settles when the last prompt has reached the server or failed to. */
   #prompted: Promise<void> = Promise.resolve();
   readonly #executions: RemoteExecutions;
   #backgroundAfter: number;
@@ -87,10 +88,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
     const session = new SessionApiClient(link, info.id, () => this.#checkOpen());
     this.#session = session;
-    this.tools = new RemoteTools(session);
-    this.skills = new RemoteSkills(session);
-    this.artifacts = new RemoteArtifacts(session);
-    this.deps = new RemoteDeps(session);
+    this.tools = new RemoteSessionTools(session);
+    this.skills = new RemoteSkills(session.namespaces);
+    this.artifacts = new RemoteArtifacts(session.namespaces);
+    this.deps = new RemoteDeps(session.namespaces);
     this.files = new RemoteFiles(session, this.#closing.signal);
   }
 
@@ -149,7 +150,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   async checkpoints(): Promise<readonly Checkpoint[]> {
-    return (await this.#session.call('listCheckpoints')).checkpoints;
+    return await allPages(async (after) => {
+      const page = await this.#session.call('listCheckpoints', { query: { after, limit: CHECKPOINTS_AT_ONCE } });
+      return { items: page.checkpoints, next: page.next };
+    });
   }
 
   restore(idOrName: string): Promise<Restored> {
@@ -160,12 +164,12 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return this.#session.call('deleteCheckpoint', { params: { checkpoint: idOrName } });
   }
 
-  /** Confirms a fork of somebody else's session: its code may use what is yours. For its owner. */
+  /** Confirms a fork of another user's session, so that its code may act for you. Only the fork's owner can do so. */
   async confirm(): Promise<void> {
     await this.#session.call('confirmFork');
   }
 
-  /** What is used as this one is, but for approvals: nobody can tell whose are asked about. */
+  /** The fork inherits how this session is used, except for `approve`: a request would not say which session it is for. */
   async fork({ agentKey, from, replace }: api.ForkOptions): Promise<ClientSession> {
     const { link, resumeMs, stop } = this.#parts;
     const forked = await this.#session.call('forkSession', { body: { agentKey, from, replace } });
@@ -204,7 +208,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return (await this.#session.call('listVariables')).variables;
   }
 
-  /** Every event of the session after a number, and then those that come, whoever caused them. */
+  /** All events of the session after a number, then new events as they happen, from all clients. */
   events({
     after = 0,
     signal,
@@ -218,7 +222,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return subscribe(link, this.id, { after, resumeMs, signal: until });
   }
 
-  /** Those that there are after a number, up to a page; `next` is the number to go on with. */
+  /** One page of existing events after a number. Pass `next` to get the next page. */
   eventPage({
     after = 0,
     limit = 1000,
@@ -229,7 +233,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return this.#session.call('readEvents', { query: { after, limit } });
   }
 
-  /** Prompts a coding agent: its events as they come, or how its turn ended. */
+  /** Prompts a coding agent. Iterate the result for events, or await its `turn` for the outcome. */
   prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
@@ -247,17 +251,17 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return turn;
   }
 
-  /** The coding agents that there are, and whether they can be prompted here. */
+  /** All coding agents, and whether this session can prompt them. */
   async agents(): Promise<readonly CodingAgent[]> {
     return (await this.#session.call('listCodingAgents')).agents;
   }
 
-  /** What its agents have done so far, as it is shown: `state` after the event with the number `seq`. */
+  /** What the session's agents have done so far, for display: `state` as of the event with the number `seq`. */
   async conversation(): Promise<Conversation> {
     return await this.#session.call('readConversation');
   }
 
-  /** The same, and then after each event that changes it, until the signal says so or the session is closed. */
+  /** Like `conversation`, then again after each event that changes it, until the signal aborts or the session is closed. */
   conversations({ signal }: { readonly signal?: AbortSignal } = {}): AsyncIterable<Conversation> {
     this.#checkOpen();
     const { link, resumeMs } = this.#parts;
@@ -270,22 +274,22 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return (await this.#session.call('warmAgent', { params: { agent } })).warm;
   }
 
-  /** Stops the turn that runs, or the one that is named, also where it waits. */
+  /** Stops the running turn, or the named turn even if it is still queued. */
   async stop({ turn, all }: { readonly turn?: string; readonly all?: boolean } = {}): Promise<readonly string[]> {
     return (await this.#session.call('stopAgent', { body: { turn, all } })).turns;
   }
 
-  /** The conversation as the agent keeps it: the last one, or the one that is named. */
+  /** The agent's own transcript of the named conversation, or of the last one. */
   async transcript({ conversation }: { readonly conversation?: string } = {}): Promise<Transcript> {
     return await this.#session.call('readTranscript', { query: { conversation } });
   }
 
-  /** What was asked for, oldest first. */
+  /** Permission requests, oldest first. */
   async permissions({ state }: { readonly state?: PermissionInfo['state'] } = {}): Promise<readonly PermissionInfo[]> {
     return (await this.#session.call('listPermissions', { query: { state } })).permissions;
   }
 
-  /** `ALREADY_RESOLVED` where somebody was faster: who, and what, is in its `details`. */
+  /** Throws `ALREADY_RESOLVED` if another client answered first. Its `details` say who decided, and what. */
   decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo> {
     return this.#session.call('decidePermission', {
       params: { permission: id },
@@ -293,7 +297,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     });
   }
 
-  /** What is allowed in this session until it is deleted. */
+  /** What is allowed in this session for the rest of its life. */
   async permissionRules(): Promise<readonly PermissionRule[]> {
     return (await this.#session.call('listSessionRules')).rules;
   }
@@ -302,10 +306,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     return this.#session.call('deleteSessionRule', { params: { rule: id } });
   }
 
-  /** A terminal in the sandbox of the session; it ends when its connection does. */
+  /** Opens a terminal in the session's sandbox. It ends with its connection. */
   async terminal(options: TerminalOptions = {}): Promise<Terminal> {
     this.#checkOpen();
-    return await openTerminal(this.#parts.link, this.id, options, this.#closing.signal);
+    return await openRemoteTerminal(this.#parts.link, this.id, options, this.#closing.signal);
   }
 
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {
@@ -317,7 +321,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     }
   }
 
-  /** Only here: the session goes on at the server. */
+  /** Closes the session for this client only: it stays open at the server. */
   async close(): Promise<void> {
     if (this.#parts.stop && !this.#closing.signal.aborted) await this.#executions.stop();
     this.#closing.abort();
@@ -333,6 +337,6 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   #checkOpen(): void {
-    if (this.#closing.signal.aborted) throw sessionClosed();
+    if (this.#closing.signal.aborted) throw sessionClosedHere();
   }
 }

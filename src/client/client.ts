@@ -1,78 +1,83 @@
-/** Connects to a server, and gives what it offers: sessions, users, tokens and the server itself. */
+/** Connects to a server. The client gives access to sessions, namespaces, users, tokens and the server itself. */
 
 import type { z } from 'zod';
 import type { Me } from '../protocol/api/access-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { KernelInfo } from '../protocol/kernel-state.ts';
-import type { NamespaceName } from '../protocol/namespace-models.ts';
+import type { ArtifactsApi, DepsApi, SkillsApi, ToolCatalogApi, UserNamespacesApi } from '../session/api.ts';
 import { ApiClient } from './api-client.ts';
 import { ClientSession, type UseOptions } from './client-session.ts';
 import { MonitoredTransport, SILENCE_MS } from './monitored-transport.ts';
+import { RemoteArtifacts, RemoteDeps, RemoteSkills, RemoteTools } from './remote-namespaces.ts';
 import {
-  Credentials,
-  type Namespaces,
-  PermissionRules,
-  Profiles,
-  readNamespaces,
-  Server,
+  CheckpointsResource,
+  CredentialsResource,
+  PermissionRulesResource,
+  ProfilesResource,
+  ServerResource,
   type SessionRequest,
-  Sessions,
-  Tokens,
-  Users,
+  SessionsResource,
+  TokensResource,
+  UsersResource,
 } from './resources.ts';
 import { type Transport, WebTransport } from './transport.ts';
 
-/** Who one is at the server. */
+/** The user behind this client's token or login. */
 export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
 
-export class Client implements AsyncDisposable {
+export class Client implements UserNamespacesApi, AsyncDisposable {
   readonly me: Identity;
-  readonly sessions: Sessions;
-  readonly users: Users;
-  readonly tokens: Tokens;
-  readonly credentials: Credentials;
-  readonly permissionRules: PermissionRules;
-  readonly profiles: Profiles;
-  readonly server: Server;
+  readonly sessions: SessionsResource;
+  readonly users: UsersResource;
+  readonly tokens: TokensResource;
+  readonly credentials: CredentialsResource;
+  readonly permissionRules: PermissionRulesResource;
+  readonly profiles: ProfilesResource;
+  readonly tools: ToolCatalogApi;
+  readonly skills: SkillsApi;
+  readonly artifacts: ArtifactsApi;
+  readonly deps: DepsApi;
+  readonly checkpoints: CheckpointsResource;
+  readonly server: ServerResource;
   readonly #link: ApiClient;
   readonly #resumeMs: number;
 
   constructor(link: ApiClient, me: Identity, resumeMs: number) {
     this.me = me;
-    this.sessions = new Sessions(link);
-    this.users = new Users(link);
-    this.tokens = new Tokens(link);
-    this.credentials = new Credentials(link);
-    this.permissionRules = new PermissionRules(link);
-    this.profiles = new Profiles(link);
-    this.server = new Server(link);
+    this.sessions = new SessionsResource(link);
+    this.users = new UsersResource(link);
+    this.tokens = new TokensResource(link);
+    this.credentials = new CredentialsResource(link);
+    this.permissionRules = new PermissionRulesResource(link);
+    this.profiles = new ProfilesResource(link);
+    this.tools = new RemoteTools(link);
+    this.skills = new RemoteSkills(link);
+    this.artifacts = new RemoteArtifacts(link);
+    this.deps = new RemoteDeps(link);
+    this.checkpoints = new CheckpointsResource(link);
+    this.server = new ServerResource(link);
     this.#link = link;
     this.#resumeMs = resumeMs;
   }
 
-  /** The session with this id; `NOT_FOUND` where there is none, or it is not yours. */
+  /** The session with this id. Throws `NOT_FOUND` if there is none that you may use. */
   async session(id: string, use: UseOptions = {}): Promise<ClientSession> {
     const info = await this.sessions.get(id);
     return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
   }
 
-  /** The session of this agent key, made where there is none. */
-  async open(wish: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
-    const info = await this.sessions.create(wish);
+  /** The session of this agent key, created if there is none. */
+  async open(request: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
+    const info = await this.sessions.create(request);
     return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
   }
 
-  /** Your kernels by agent key, those without a session too. */
+  /** Your kernels by agent key, including kernels without a session. */
   async kernels(): Promise<readonly KernelInfo[]> {
     return (await this.#link.call('listKernels')).kernels;
   }
 
-  /** Your tools, skills, artifacts and packages, or one kind of them, whatever sessions you have. */
-  namespaces(only?: NamespaceName): Promise<Namespaces> {
-    return readNamespaces(this.#link, only);
-  }
-
-  /** Lets connections go; sessions go on at the server. */
+  /** Closes the connections. Sessions stay open at the server. */
   async close(): Promise<void> {
     this.#link.close();
   }
@@ -83,9 +88,9 @@ export class Client implements AsyncDisposable {
 }
 
 interface Resuming {
-  /** How long a connection that broke is tried again; a minute by default. */
+  /** How long to retry a broken connection. Default: one minute. */
   readonly resumeMs?: number;
-  /** How long the server may be silent before it is asked whether it is there; a minute by default. It has to answer. */
+  /** How long the server may be silent before the client checks its health. Default: one minute. */
   readonly silenceMs?: number;
 }
 
@@ -94,18 +99,18 @@ export type ConnectOptions = Resuming &
     | {
         /** `http://127.0.0.1:7710` */
         readonly url: string;
-        /** Left out by a page that has logged in. */
+        /** Omit it in a page that has logged in. */
         readonly token?: string;
       }
     | {
-        /** The path of `daemon.sock` in the data folder of a server on this machine. Not in browsers. */
+        /** The path of `daemon.sock` in the data folder of a local server. Not for browsers. */
         readonly socket: string;
       }
   );
 
 const RESUME_MS = 60_000;
 
-/** `SERVER_UNREACHABLE` where nobody answers, `UNAUTHENTICATED` where the token is no good. */
+/** Throws `SERVER_UNREACHABLE` if no server answers, and `UNAUTHENTICATED` if the token is invalid. */
 export async function connect(options: ConnectOptions): Promise<Client> {
   const link = new ApiClient(new MonitoredTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
   try {

@@ -1,4 +1,4 @@
-/** Turns session events into the events of the library: reads output that went to files, and answers input(). */
+/** Turns session events into execution events. Reads output that went to files, and answers input(). */
 
 import { Backoff } from '../lib/backoff.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
@@ -6,6 +6,7 @@ import { chunksOf } from '../lib/line-splitter.ts';
 import type { Executed } from '../protocol/api/execution-routes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
+  type Answerable,
   Bundle,
   bundleFromWire,
   type DisplayEvent,
@@ -17,18 +18,17 @@ import {
   resultFromWire,
 } from '../protocol/execution-events.ts';
 import { type ExecutionEnd, isExecutionEnd, type SessionEvent } from '../protocol/session-events.ts';
-import type * as api from '../session/api.ts';
-import { errorFromBody, hasCode, parseResponse } from './api-client.ts';
+import { errorFromBody, parseResponse } from './api-client.ts';
 
-/** How often a file that grows is looked at. */
+/** How often a growing output file is read. */
 const TAIL_MS = 100;
 
 interface EventSource {
   readonly events: AsyncGenerator<SessionEvent, void, undefined>;
-  /** What the server tells of an execution that has ended. */
+  /** The server's result of an execution that has ended. */
   readonly result: () => Promise<Executed>;
   readonly read: OpenOutputFile;
-  /** How much output is collected here: past it the server's result tells what is kept. */
+  /** How much output the client collects. Beyond this, it uses the output in the server's result. */
   readonly limit: number;
   readonly resumeMs: number;
 }
@@ -39,7 +39,7 @@ export async function* toExecutionEvents(source: EventSource): AsyncGenerator<Ex
   try {
     while (true) {
       const next = source.events.next();
-      next.catch(() => {}); // told below
+      next.catch(() => {}); // awaited below
       while (tails.length > 0 && (await first(next, TAIL_MS)) === 'later') for (const tail of tails) yield* tail.read();
       const { value: event, done } = await next;
       if (done) return;
@@ -96,7 +96,7 @@ async function ending(event: ExecutionEnd, collected: OutputCollector, source: E
   return { ...resultFromWire({ ...facts, stdout: '', stderr: '', displays: [] }), ...collected.all() };
 }
 
-/** A bundle that was too large for its event is a file. */
+/** A bundle that is too large for its event is in a file. */
 async function bundleOf(
   event: Extract<SessionEvent, { type: 'display' }>,
   read: OpenOutputFile,
@@ -110,7 +110,7 @@ class OutputCollector {
   readonly #text = { stdout: [] as string[], stderr: [] as string[] };
   readonly #displays: DisplayEvent[] = [];
   #size = 0;
-  /** Whether this is not all of it. */
+  /** Whether the collected output is incomplete. */
   partial = false;
 
   constructor(limit: number) {
@@ -159,7 +159,7 @@ class OutputFileReader {
     this.#read = read;
   }
 
-  /** Gives whether that was all there is: where the connection breaks, another read goes on from there. */
+  /** Returns whether it reached the end. If the connection breaks, the next read continues from there. */
   async *read(): AsyncGenerator<OutputEvent, boolean, undefined> {
     try {
       for await (const chunk of chunksOf(await this.#read(this.#file, this.#offset))) {
@@ -174,18 +174,15 @@ class OutputFileReader {
     }
   }
 
-  /** All that is left, however often the connection breaks. */
-  async *rest(patience: Backoff): AsyncGenerator<OutputEvent, void, undefined> {
+  /** Reads the rest of the file, and retries after broken connections. */
+  async *rest(backoff: Backoff): AsyncGenerator<OutputEvent, void, undefined> {
     while (!(yield* this.read())) {
-      await patience.wait(new CellaError('SERVER_UNREACHABLE', `The output ${this.#file} cannot be read.`));
+      await backoff.wait(new CellaError('SERVER_UNREACHABLE', `The output ${this.#file} cannot be read.`));
     }
   }
 }
 
-const NO_ONE = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
-
-export type Answerable = Pick<api.SessionApi, 'answerInput' | 'cancelInput'>;
 
 export class InputResponder {
   readonly #session: Answerable;
@@ -194,19 +191,7 @@ export class InputResponder {
     this.#session = session;
   }
 
-  /** What `onInput` says; where there is none, that nobody is there. */
-  async give(request: InputRequestEvent, onInput: api.RunOptions['onInput']): Promise<void> {
-    try {
-      if (onInput) await this.#session.answerInput(request.id, await onInput(request));
-      else await this.#session.cancelInput(request.id, NO_ONE);
-    } catch (error) {
-      if (hasCode(error, 'INPUT_NOT_PENDING')) return;
-      // Answered meanwhile, or the cell tells what is wrong.
-      await this.#session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {});
-    }
-  }
-
-  /** Where the reader leaves, the code goes on, and what it asks is refused. */
+  /** If the reader leaves, the code keeps running, and its input requests are refused. */
   async *whileRead(events: AsyncGenerator<ExecutionEvent, void, undefined>): AsyncGenerator<ExecutionEvent> {
     let over = false;
     let asked: InputRequestEvent | undefined;
@@ -221,7 +206,7 @@ export class InputResponder {
           return;
         }
         if (event.type === 'input_request') asked = event;
-        // Nothing follows the result. A reader that leaves with it must not leave an execution that looks live.
+        // Nothing follows the result. A reader that stops there must not leave an execution that looks live.
         if (event.type === 'result') {
           over = true;
           await events.return();
@@ -241,11 +226,11 @@ export class InputResponder {
       if (asked) await this.#refuse(asked);
       for await (const event of events) if (event.type === 'input_request') await this.#refuse(event);
     } catch {
-      // Nobody is there to be told.
+      // The reader is gone.
     }
   }
 
-  /** Somebody else may have answered meanwhile. */
+  /** Ignores errors: another client may have answered already. */
   async #refuse({ id }: InputRequestEvent): Promise<void> {
     await this.#session.cancelInput(id, NO_READER).catch(() => {});
   }

@@ -1,4 +1,4 @@
-/** `cella/client`: the sessions of a server, from Node and from browsers. */
+/** `cella/client`: sessions of a server, for Node and browsers. */
 
 export type {
   CreateToken,
@@ -12,12 +12,13 @@ export type {
   UpdateUser,
   User,
 } from '../protocol/access-models.ts';
-export type { AgentLogEvent, ItemKind, PermissionOutcome } from '../protocol/agent-events.ts';
+export type { AgentLogEvent, ItemKind, PermissionOutcome, PermissionScope } from '../protocol/agent-events.ts';
 export type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 export type { Conversation } from '../protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from '../protocol/conversation.ts';
 export type { Capabilities, ExecutorKind, Provider } from '../protocol/enums.ts';
-export { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+export { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+export { CellaError } from '../protocol/errors.ts';
 export type {
   BackgroundEvent,
   Death,
@@ -32,10 +33,10 @@ export type {
   ProgressEvent,
   Recovered,
   ResultEvent,
+  Resumed,
   SavedEvent,
   Status,
   Truncated,
-  Woken,
 } from '../protocol/execution-events.ts';
 export type {
   Checkpoint,
@@ -44,17 +45,34 @@ export type {
   HistoryEntry,
   Inspection,
   KernelInfo,
-  LostName,
+  LostVariable,
   Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
-export type { ArtifactFacts, ArtifactInfo, NamespaceName } from '../protocol/namespace-models.ts';
 export type {
+  ArtifactFacts,
+  ArtifactInfo,
+  DepsResult,
+  DepsStatus,
+  NewSkill,
+  RecipeInfo,
+  Skill,
+  SkillInfo,
+  SkillParameter,
+  SkillProblem,
+  ToolInfo,
+  ToolParameter,
+  ToolProblem,
+} from '../protocol/namespace-models.ts';
+export type {
+  Approval,
+  ApprovalRequest,
+  Approve,
   NewRule,
   PermissionDecision,
   PermissionInfo,
+  PermissionRequest,
   PermissionRule,
-  PermissionScope,
 } from '../protocol/permission.ts';
 export type { ProcessExit } from '../protocol/process.ts';
 export { PyObject, type PyValue } from '../protocol/py-values.ts';
@@ -85,16 +103,16 @@ export { type ConnectOptions, connect } from './client.ts';
 export type { ClientSession, EventPage, UseOptions } from './client-session.ts';
 export type { RemoteFiles } from './remote-files.ts';
 export type {
-  Credentials,
+  CheckpointsResource,
+  CredentialsResource,
   ListOptions,
   LoginCode,
-  Namespaces,
-  PermissionRules,
-  Profiles,
-  Server,
+  PermissionRulesResource,
+  ProfilesResource,
+  ServerResource,
   SessionRequest,
-  Sessions,
+  SessionsResource,
   SessionUpdate,
-  Tokens,
-  Users,
+  TokensResource,
+  UsersResource,
 } from './resources.ts';

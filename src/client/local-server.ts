@@ -1,4 +1,4 @@
-/** The server on a data folder of this machine: finds its socket and connects to it. Not for browsers. */
+/** Finds and connects to the server of a data folder on this machine. Not for browsers. */
 
 import { lstat, readFile } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
@@ -11,7 +11,7 @@ import { ServerFile } from '../protocol/server-info.ts';
 import { isSameStorage, type StorageLocation } from '../protocol/storage-location.ts';
 import { type Client, connect } from './client.ts';
 
-/** Undefined if none runs there, or one that keeps data elsewhere. `sameStorage`: its data can be read without it. */
+/** Undefined if no server runs there, or if it uses another storage. `sameStorage`: its data is readable without it. */
 export async function findLocalServer(
   location: StorageLocation,
 ): Promise<{ readonly client: Client; readonly sameStorage: boolean } | undefined> {
@@ -24,13 +24,13 @@ export async function findLocalServer(
   return client && { client, sameStorage: storage === 'same' };
 }
 
-/** Undefined if none runs there. */
+/** Undefined if no server runs there. */
 export async function connectToFolder(dataDir: string): Promise<Client | undefined> {
   const socket = await findSocket(dataDir);
   return socket === undefined ? undefined : await connectToSocket(socket, dataDir);
 }
 
-/** Undefined if the socket is stale. A server that hangs is an error: it still holds its kernels. */
+/** Undefined if the socket is stale. Throws if the server hangs, because it still holds its kernels. */
 async function connectToSocket(socket: string, dataDir: string): Promise<Client | undefined> {
   try {
     return await withConnectTimeout(connect({ socket }), `The server on ${dataDir}`);
@@ -44,27 +44,27 @@ async function connectToSocket(socket: string, dataDir: string): Promise<Client 
 
 const CONNECT_TIMEOUT_MS = 15_000;
 
-/** `server` names it in the message of SERVER_UNREACHABLE. */
+/** `server` is its name for the message of SERVER_UNREACHABLE. */
 export async function withConnectTimeout(connecting: Promise<Client>, server: string): Promise<Client> {
   const message = `${server} has not answered for ${CONNECT_TIMEOUT_MS / 1000} s.`;
   return await withTimeout(connecting, CONNECT_TIMEOUT_MS, () => new CellaError('SERVER_UNREACHABLE', message));
 }
 
 /**
- * Whether the server on the data folder keeps data in this storage: `other` if a Redis storage is named that is not the
- * server's, so that the two have nothing in common; `its own` if none is named and the server has one.
+ * Compares this storage with that of the server on the data folder. `other`: the location names a different Redis, so the
+ * two share no data. `its own`: the location names no Redis, but the server uses one.
  */
 export async function compareStorage({ dataDir, redis }: StorageLocation): Promise<'same' | 'its own' | 'other'> {
-  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(() => ''); // it has just ended
+  const text = await readFile(join(dataDir, SERVER_FILE), 'utf8').catch(() => ''); // the server has just ended
   const theirs = ServerFile.safeParse(tryParseJson(text)).data?.redis;
   if (!redis) return theirs ? 'its own' : 'same';
   return theirs && isSameStorage({ dataDir, redis }, { dataDir, redis: theirs }) ? 'same' : 'other';
 }
 
-/** Undefined if there is none. A server may no longer listen on it. */
+/** Undefined if there is none. It may be stale. */
 async function findSocket(dataDir: string): Promise<string | undefined> {
   const socket = join(dataDir, SOCKET_FILE);
-  const facts = await lstat(socket).catch(() => undefined); // none was ever started there
+  const facts = await lstat(socket).catch(() => undefined); // no server was ever started there
   if (!facts?.isSocket()) return undefined;
   if (!process.getuid || facts.uid === process.getuid()) return socket;
   if (!(await mayBeAlive(socket))) return undefined;
@@ -73,7 +73,7 @@ async function findSocket(dataDir: string): Promise<string | undefined> {
   });
 }
 
-/** True also if the system does not let this user look. */
+/** True if this user is not permitted to connect: a server may be there. */
 function mayBeAlive(socket: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const probe = connectSocket(socket);

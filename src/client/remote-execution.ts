@@ -1,38 +1,39 @@
 /**
- * Executions at the server, from sending the code to their end. An Idempotency-Key makes each run once; sequence numbers let
- * the client resume after a broken connection or a restart of the server, so no event is missed or comes twice.
+ * Executions at the server, from sending the code to the result. An Idempotency-Key makes each run exactly once. Sequence
+ * numbers let the client resume after a broken connection or a server restart without missing or repeating an event.
  */
 
 import { onAbort, raceAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
 import { jsonLines } from '../lib/line-splitter.ts';
 import type { Executed } from '../protocol/api/execution-routes.ts';
-import { ErrorBody } from '../protocol/error-body.ts';
-import { CellaError, type ErrorCode } from '../protocol/errors.ts';
-import type { ExecutionEvent, ResultEvent } from '../protocol/execution-events.ts';
+import type { ErrorCode } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { type Answerable, type ExecutionEvent, giveInput, type ResultEvent } from '../protocol/execution-events.ts';
+import { ErrorBody } from '../protocol/parse.ts';
 import { isExecutionEnd, type SessionEvent, StreamItem } from '../protocol/session-events.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type * as api from '../session/api.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { type ApiClient, errorFromBody, hasCode, parseResponse } from './api-client.ts';
-import { type Answerable, InputResponder, toExecutionEvents } from './execution-stream.ts';
-import { aborted, unreachable } from './transport.ts';
+import { InputResponder, toExecutionEvents } from './execution-stream.ts';
+import { aborted, serverUnreachable } from './transport.ts';
 
 interface RemoteExecutionOptions {
   readonly link: ApiClient;
   readonly sessionId: string;
   readonly code: string;
   readonly options: ExecuteOptions;
-  /** How long a lost connection is tried again. */
+  /** How long to retry a lost connection. */
   readonly resumeMs: number;
-  /** Aborted where the session is closed here. */
+  /** Aborted when this client closes the session. */
   readonly closing: AbortSignal;
-  /** Has the server interrupt it where this client goes away. */
+  /** Makes the server interrupt the code if this client disconnects. */
   readonly stopWhenGone?: boolean | undefined;
 }
 
-const NDJSON = 'application/x-ndjson';
-/** Of a server that ends, is started again, or has too much to do for a while. */
+const STREAM = { accept: 'application/x-ndjson', answersAtOnce: true };
+/** Errors of a server that is stopping, restarting or temporarily overloaded. */
 const TRANSIENT: readonly ErrorCode[] = [
   'SERVER_UNREACHABLE',
   'SERVER_STOPPING',
@@ -52,23 +53,23 @@ class RemoteExecution {
     this.#parts = parts;
   }
 
-  /** Resolves when the server has accepted it. A connection that breaks meanwhile is tried again. */
+  /** Resolves when the server has accepted the code. Retries broken connections. */
   async send(): Promise<Response> {
     const { signal } = this.#parts.options;
     if (signal?.aborted) throw this.#ended(aborted());
     this.#aborting = onAbort(signal, () => void this.#stop());
     return await this.#again((first) => {
-      // Another server may be about to go on with the session; what else fails at first does not pass.
+      // Another server may be about to take over the session. Any other failure of the first attempt is final.
       const soon = ({ code, details }: CellaError) => details.refused === false || code === 'SESSION_ELSEWHERE';
       const passing = (error: CellaError) => (first ? soon(error) : TRANSIENT.includes(error.code));
-      return { attempt: () => this.#post(NDJSON), passing };
+      return { attempt: () => this.#post(), passing };
     });
   }
 
-  /** `first` is what `send` gave. */
+  /** `first` is the result of `send`. */
   async *events(first: Promise<Response>): AsyncGenerator<SessionEvent, void, undefined> {
     const { resumeMs, closing } = this.#parts;
-    const patience = new Backoff(resumeMs);
+    const backoff = new Backoff(resumeMs);
     let response: Response | undefined;
     let seen: SessionEvent | undefined;
     try {
@@ -76,9 +77,9 @@ class RemoteExecution {
       while (true) {
         try {
           response ??= await this.#resume(seen);
-          patience.restartDeadline();
+          backoff.restartDeadline();
           for await (const event of this.#read(response)) {
-            patience.reset();
+            backoff.reset();
             if (event.seq <= (seen?.seq ?? 0)) continue;
             seen = event;
             this.#over = isExecutionEnd(event);
@@ -88,7 +89,7 @@ class RemoteExecution {
           throw new CellaError('EVENTS_GONE', 'The events of the execution are no longer kept.');
         } catch (error) {
           if (closing.aborted || !hasCode(error, ...TRANSIENT)) throw error;
-          await patience.wait(error, retryAfter(error));
+          await backoff.wait(error, retryAfter(error));
           response = undefined;
         }
       }
@@ -99,13 +100,13 @@ class RemoteExecution {
     }
   }
 
-  /** False where it has not arrived there yet, or is over. */
+  /** Returns false if the code has not reached the server yet, or is over. */
   async interrupt(): Promise<boolean> {
     const { link, sessionId: id } = this.#parts;
     return (await link.call('interruptCode', { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
   }
 
-  /** What it has come to, with all that a result keeps. It has ended: nothing runs by asking. */
+  /** The complete result. Call it only after the execution has ended: the same key then runs nothing. */
   async result(): Promise<Executed> {
     return await this.#again(() => ({
       attempt: () => this.#parts.link.call('executeCode', this.#request()),
@@ -116,28 +117,28 @@ class RemoteExecution {
   async #again<T>(
     next: (first: boolean) => { attempt: () => Promise<T>; passing: (error: CellaError) => boolean },
   ): Promise<T> {
-    const patience = new Backoff(this.#parts.resumeMs);
+    const backoff = new Backoff(this.#parts.resumeMs);
     for (let first = true; ; first = false) {
       const { attempt, passing } = next(first);
       try {
         return await attempt();
       } catch (error) {
         if (!(error instanceof CellaError) || this.#parts.closing.aborted || !passing(error)) throw this.#ended(error);
-        await patience.wait(error, retryAfter(error));
+        await backoff.wait(error, retryAfter(error));
       }
     }
   }
 
-  /** Where nothing of it was seen, its key finds it. */
+  /** Before the first event, posting again with the same key finds the execution. */
   #resume(seen: SessionEvent | undefined): Promise<Response> {
-    if (!seen || !('execution' in seen)) return this.#post(NDJSON);
+    if (!seen || !('execution' in seen)) return this.#post();
     const { link, sessionId: id, closing } = this.#parts;
     const query = { after: seen.seq, execution: seen.execution };
-    return link.open('readEvents', { params: { id }, query, accept: NDJSON, signal: closing });
+    return link.open('readEvents', { params: { id }, query, ...STREAM, signal: closing });
   }
 
-  #post(accept: string): Promise<Response> {
-    return this.#parts.link.open('executeCode', { ...this.#request(), accept });
+  #post(): Promise<Response> {
+    return this.#parts.link.open('executeCode', { ...this.#request(), ...STREAM });
   }
 
   #request() {
@@ -161,21 +162,21 @@ class RemoteExecution {
         if ('seq' in item) yield item;
       }
     } catch (error) {
-      throw error instanceof CellaError ? error : unreachable(link.address, error);
+      throw error instanceof CellaError ? error : serverUnreachable(link.address, error);
     }
   }
 
-  /** Until the server knows of it: it may have been asked before the code has arrived there. */
+  /** Retries until the server knows the execution: the interrupt may overtake the code. */
   async #stop(): Promise<void> {
-    const patience = new Backoff(this.#parts.resumeMs);
+    const backoff = new Backoff(this.#parts.resumeMs);
     while (!this.#over) {
       try {
         if (await this.interrupt()) return;
-        await patience.wait(aborted());
+        await backoff.wait(aborted());
       } catch (error) {
-        // Whoever waits for the result is told what is wrong.
+        // The caller that waits for the result gets the error.
         if (!hasCode(error, ...TRANSIENT)) return;
-        await patience.wait(error).catch(() => {
+        await backoff.wait(error).catch(() => {
           this.#over = true;
         });
       }
@@ -198,12 +199,12 @@ function retryAfter({ details }: CellaError): number {
   return typeof details.retryAfterMs === 'number' ? details.retryAfterMs : 0;
 }
 
-/** Browsers have `randomUUID` on some pages alone. */
+/** Browsers offer `randomUUID` only on secure pages. */
 export function newIdempotencyKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** How long a server has to stop what was begun here. */
+/** How long the server has to stop the executions of this client. */
 const STOPPING_MS = 5000;
 
 interface RemoteExecutionsOptions {
@@ -218,9 +219,9 @@ interface RemoteExecutionsOptions {
 export class RemoteExecutions {
   readonly #parts: RemoteExecutionsOptions;
   readonly #answers: InputResponder;
-  /** The next goes when the one before was accepted. */
+  /** Executions are sent one after the other, each once the server accepted the previous one. */
   #sent: Promise<unknown> = Promise.resolve();
-  /** Those that are not over, the oldest first. */
+  /** Executions that are not over, oldest first. */
   readonly #live = new Set<RemoteExecution>();
 
   constructor(parts: RemoteExecutionsOptions) {
@@ -231,11 +232,11 @@ export class RemoteExecutions {
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions): Promise<ResultEvent> {
     let failure: { readonly error: unknown } | undefined;
     for await (const event of this.#begin(code, options)) {
-      if (event.type === 'input_request') void this.#answers.give(event, onInput);
+      if (event.type === 'input_request') void giveInput(this.#parts.session, event, onInput);
       try {
         onEvent?.(event);
       } catch (error) {
-        // The caller's own mistake is the caller's to hear of, when the code is done.
+        // An error of the caller's callback is thrown once the code is done.
         failure ??= { error };
       }
       if (event.type !== 'result') continue;
@@ -249,9 +250,9 @@ export class RemoteExecutions {
     return this.#answers.whileRead(this.#begin(code, options));
   }
 
-  /** It is on its way when this returns. */
+  /** Starts sending the code before it returns. */
   #begin(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
-    if (this.#parts.closing.aborted) throw sessionClosed();
+    if (this.#parts.closing.aborted) throw sessionClosedHere();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
     const { link, info, resumeMs, closing, stopWhenGone } = this.#parts;
     const params = { id: info.id };
@@ -259,9 +260,9 @@ export class RemoteExecutions {
     const execution = new RemoteExecution({ ...parts, ...(stopWhenGone ? { stopWhenGone } : {}) });
     this.#live.add(execution);
     const first = raceAbort(this.#sent, options.signal, aborted).then(() => execution.send());
-    first.catch(() => {}); // told to who reads
+    first.catch(() => {}); // the reader of the events gets it
     const over = Promise.withResolvers<void>();
-    // Where few connections can be open, one execution has one.
+    // If connections are scarce, executions use one at a time.
     const done = link.allowsManyConnections ? first : first.then(() => over.promise);
     const before = this.#sent;
     this.#sent = done.then(
@@ -282,13 +283,13 @@ export class RemoteExecutions {
     });
   }
 
-  /** The one that was begun here before the others. False where there is none. */
+  /** Interrupts the oldest execution of this client. Returns false if there is none. */
   async interrupt(): Promise<boolean> {
     const [first] = this.#live;
     return (await first?.interrupt()) ?? false;
   }
 
-  /** All that was begun here and is not over. A server that does not answer cannot be told. */
+  /** Interrupts all executions of this client. Gives up if the server does not answer. */
   async stop(): Promise<void> {
     const late = AbortSignal.timeout(STOPPING_MS);
     const given = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve(), { once: true }));
@@ -296,12 +297,12 @@ export class RemoteExecutions {
   }
 
   async #interruptAll(): Promise<void> {
-    // The last first, so that none of them begins.
+    // Newest first, so that no queued execution starts meanwhile.
     for (const execution of [...this.#live].toReversed()) await execution.interrupt();
   }
 }
 
-export function sessionClosed(): CellaError {
+export function sessionClosedHere(): CellaError {
   return new CellaError('SESSION_CLOSED', 'The session was closed here.');
 }
 

@@ -1,11 +1,11 @@
 /** The files of a session's workspace at a server. */
 
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
-import { ErrorBody } from '../protocol/error-body.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { ErrorBody } from '../protocol/parse.ts';
 import { FileChange, type FileInfo } from '../protocol/workspace-models.ts';
 import { errorFromBody, type SessionApiClient } from './api-client.ts';
-import { unreachable } from './transport.ts';
+import { serverUnreachable } from './transport.ts';
 
 export class RemoteFiles {
   readonly #session: SessionApiClient;
@@ -16,17 +16,17 @@ export class RemoteFiles {
     this.#closing = closing;
   }
 
-  /** What is in a folder, by name; `cut` where there is more than a listing holds. */
+  /** The entries of a folder, sorted by name. `cut`: there are more than one listing holds. */
   list(path = ''): Promise<{ readonly files: readonly FileInfo[]; readonly cut: boolean }> {
     return this.#session.call('listFiles', { query: { path } });
   }
 
-  /** The bytes of a file, as they come. */
+  /** Streams the bytes of a file. */
   async *read(path: string, { offset = 0 } = {}): AsyncGenerator<Uint8Array, void, undefined> {
     yield* chunksOf(await this.#session.open('readFile', { query: { path, offset } }));
   }
 
-  /** All of it or nothing; the folders on the way are made. */
+  /** Writes the whole file or nothing. Creates missing parent folders. */
   write(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<FileInfo> {
     const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
     return this.#session.call('writeFile', { query: { path }, bytes });
@@ -45,8 +45,8 @@ export class RemoteFiles {
   }
 
   /**
-   * What changes below a folder, from `watching` on, until the signal aborts or the session is closed here. A connection
-   * that breaks is an error: whoever watches again lists again first.
+   * Yields changes below a folder, starting with `watching`, until the signal aborts or the session is closed. Throws if the
+   * connection breaks: list the folder again before you watch it again.
    */
   async *watch(path = '', { signal }: { readonly signal?: AbortSignal } = {}): AsyncGenerator<FileChange> {
     const { address } = this.#session.api;
@@ -61,8 +61,8 @@ export class RemoteFiles {
       }
     } catch (error) {
       if (until.aborted) return;
-      throw error instanceof CellaError ? error : unreachable(address, error);
+      throw error instanceof CellaError ? error : serverUnreachable(address, error);
     }
-    if (!until.aborted) throw unreachable(address, new Error('the stream ended'));
+    if (!until.aborted) throw serverUnreachable(address, new Error('the stream ended'));
   }
 }

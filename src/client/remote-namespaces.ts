@@ -1,73 +1,89 @@
-/** The tools, skills, artifacts and packages of a session at a server. */
+/** Tools, skills, artifacts and packages at a server, of a user or of a session. */
 
-import { z } from 'zod';
 import { chunksOf, jsonLines } from '../lib/line-splitter.ts';
 import type { RequestOptions } from '../protocol/api/route.ts';
-import { ErrorBody } from '../protocol/error-body.ts';
-import { type ArtifactInfo, DepsLine } from '../protocol/namespace-models.ts';
+import {
+  type ArtifactInfo,
+  DepsLine,
+  type DepsResult,
+  type DepsStatus,
+  type NewSkill,
+  type Skill,
+  type SkillInfo,
+  type SkillProblem,
+  type ToolInfo,
+  type ToolProblem,
+} from '../protocol/namespace-models.ts';
+import { ErrorBody } from '../protocol/parse.ts';
 import { type PyValue, valueFromWire, valueToWire } from '../protocol/py-values.ts';
 import type {
   ArtifactsApi,
   DepsApi,
-  DepsResult,
-  DepsStatus,
-  SkillInfo,
-  SkillProblem,
   SkillsApi,
   ToolCallOptions,
-  ToolInfo,
-  ToolProblem,
+  ToolCatalogApi,
   ToolsApi,
   WorkOptions,
 } from '../session/api.ts';
-import { allPages, errorFromBody, hasCode, parseResponse, type SessionApiClient } from './api-client.ts';
-import { aborted, unreachable } from './transport.ts';
+import {
+  allPages,
+  errorFromBody,
+  hasCode,
+  type NamespaceClient,
+  parseResponse,
+  type SessionApiClient,
+} from './api-client.ts';
+import { aborted, serverUnreachable } from './transport.ts';
 
-const Value = z.json().transform((value): PyValue => valueFromWire(value));
-const scalar = z.enum(['string', 'integer', 'number', 'boolean']);
-const Parameter = z.object({
-  name: z.string(),
-  type: z.enum([...scalar.options, 'array', 'object', 'any']),
-  items: scalar.optional(),
-  description: z.string(),
-  required: z.boolean(),
-  default: Value.optional(),
-  enum: z.array(Value).optional(),
-  positional: z.boolean(),
-  variadic: z.boolean(),
-});
-const parameters = z.array(Parameter);
-const Tool: z.ZodType<ToolInfo> = z.object({
-  name: z.string(),
-  description: z.string(),
-  tags: z.array(z.string()),
-  kind: z.enum(['cli', 'mcp', 'http']),
-  runs_on: z.enum(['sandbox', 'host']),
-  requires_approval: z.boolean(),
-  parameters,
-  recipes: z.array(z.object({ name: z.string(), description: z.string(), parameters })),
-});
+/** The server's maximum page size. */
+const MOST_IN_PAGE = 1000;
 
-export class RemoteTools implements ToolsApi {
-  readonly #session: SessionApiClient;
+export class RemoteTools implements ToolCatalogApi {
+  readonly #routes: NamespaceClient;
 
-  constructor(session: SessionApiClient) {
-    this.#session = session;
+  constructor(routes: NamespaceClient) {
+    this.#routes = routes;
   }
 
   async list(): Promise<readonly ToolInfo[]> {
     return await allPages(async (after) => {
-      const { tools, next } = await this.#session.call('listTools', { query: { after } });
-      return { items: tools.map(toTool), next };
+      const { tools, next } = await this.#routes.call('listTools', { query: { after } });
+      return { items: tools, next };
     });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {
-    return (await this.#session.call('listTools', { query: { q, limit } })).tools.map(toTool);
+    return (await this.#routes.call('listTools', { query: { q, limit } })).tools;
   }
 
   async describe(name: string): Promise<ToolInfo> {
-    return toTool(await this.#session.call('getTool', { params: { name } }));
+    return await this.#routes.call('getTool', { params: { name } });
+  }
+
+  /** Only for administrators: a definition can run programs on the server's machine. */
+  async create(
+    yaml: string,
+    { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
+  ): Promise<ToolInfo> {
+    return await this.#routes.call('createTool', { body: { yaml, replace, where } });
+  }
+
+  async delete(name: string): Promise<void> {
+    await this.#routes.call('deleteTool', { params: { name } });
+  }
+
+  async problems(): Promise<readonly ToolProblem[]> {
+    return (await this.#routes.call('listToolProblems')).problems;
+  }
+}
+
+/** The tools of a session, which it can call. */
+export class RemoteSessionTools extends RemoteTools implements ToolsApi {
+  readonly #session: SessionApiClient;
+
+  constructor(session: SessionApiClient) {
+    super(session.namespaces);
+    this.#session = session;
   }
 
   async call(name: string, named: Record<string, PyValue>, options: ToolCallOptions = {}): Promise<PyValue> {
@@ -76,111 +92,69 @@ export class RemoteTools implements ToolsApi {
     const body = { recipe, positional: positional.map(valueToWire), named: values, approved };
     return valueFromWire((await this.#session.call('callTool', { params: { name }, body, signal })).value);
   }
-
-  /** For administrators: a definition may name programs of the server's machine. */
-  async add(
-    yaml: string,
-    { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
-  ): Promise<ToolInfo> {
-    return toTool(await this.#session.call('addTool', { body: { yaml, replace, where } }));
-  }
-
-  async remove(name: string): Promise<boolean> {
-    return (await this.#session.call('removeTool', { params: { name } })).removed;
-  }
-
-  async problems(): Promise<readonly ToolProblem[]> {
-    return (await this.#session.call('listToolProblems')).problems;
-  }
 }
-
-export function toTool(value: unknown): ToolInfo {
-  return parseResponse(Tool, value, 'tools');
-}
-
-const Skill = z.object({
-  name: z.string(),
-  description: z.string(),
-  parameters: z.array(
-    z.object({
-      name: z.string(),
-      kind: z.enum(['positional_only', 'positional_or_keyword', 'var_positional', 'keyword_only', 'var_keyword']),
-      annotation: z.string().optional(),
-      default: z.string().optional(),
-      required: z.boolean(),
-    }),
-  ),
-  updatedAt: z.number(),
-  shared: z.literal(true).optional(),
-});
-const WithSource = Skill.extend({ source: z.string() });
 
 export class RemoteSkills implements SkillsApi {
-  readonly #session: SessionApiClient;
+  readonly #routes: NamespaceClient;
 
-  constructor(session: SessionApiClient) {
-    this.#session = session;
+  constructor(routes: NamespaceClient) {
+    this.#routes = routes;
   }
 
   async list(): Promise<readonly SkillInfo[]> {
     return await allPages(async (after) => {
-      const { skills, next } = await this.#session.call('listSkills', { query: { after } });
-      return { items: skills.map(toSkill), next };
+      const { skills, next } = await this.#routes.call('listSkills', { query: { after } });
+      return { items: skills, next };
     });
   }
 
-  async get(name: string): Promise<SkillInfo & { readonly source: string }> {
-    return parseResponse(WithSource, await this.#session.call('getSkill', { params: { name } }), 'skills');
+  async get(name: string): Promise<Skill> {
+    return await this.#routes.call('getSkill', { params: { name } });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly SkillInfo[]> {
-    return (await this.#session.call('listSkills', { query: { q, limit } })).skills.map(toSkill);
+    return (await this.#routes.call('listSkills', { query: { q, limit } })).skills;
   }
 
   async create(
-    { name, source, description }: Parameters<SkillsApi['create']>[0],
+    { name, source, description }: NewSkill,
     { replace }: { readonly replace?: boolean } = {},
   ): Promise<SkillInfo> {
-    return toSkill(
-      await this.#session.call('createSkill', {
-        body: { name, source, description: description ?? undefined, replace },
-      }),
-    );
+    return await this.#routes.call('createSkill', { body: { name, source, description, replace } });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#session.call('deleteSkill', { params: { name } });
+    await this.#routes.call('deleteSkill', { params: { name } });
   }
 
   async problems(): Promise<readonly SkillProblem[]> {
-    const { problems } = await this.#session.call('listSkillProblems');
-    return problems.map(({ line, ...problem }) => ({ ...problem, line }));
+    return (await this.#routes.call('listSkillProblems')).problems;
   }
-}
-
-export function toSkill(value: unknown): SkillInfo {
-  return parseResponse(Skill, value, 'skills');
 }
 
 export class RemoteArtifacts implements ArtifactsApi {
-  readonly #session: SessionApiClient;
+  readonly #routes: NamespaceClient;
 
-  constructor(session: SessionApiClient) {
-    this.#session = session;
+  constructor(routes: NamespaceClient) {
+    this.#routes = routes;
   }
 
-  async list({ after: from, limit }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
-    if (limit !== undefined) {
-      return (await this.#session.call('listArtifacts', { query: { after: from, limit } })).artifacts;
-    }
+  async list({
+    after: from,
+    limit,
+    enough,
+  }: Parameters<ArtifactsApi['list']>[0] = {}): Promise<readonly ArtifactInfo[]> {
+    let left = limit ?? Number.POSITIVE_INFINITY;
     return await allPages(async (after = from) => {
-      const { artifacts, next } = await this.#session.call('listArtifacts', { query: { after } });
-      return { items: artifacts, next };
+      const query = { after, limit: left < MOST_IN_PAGE ? left : undefined };
+      const { artifacts, next } = await this.#routes.call('listArtifacts', { query });
+      left -= artifacts.length;
+      return { items: artifacts, next: left > 0 && enough === undefined ? next : undefined };
     });
   }
 
   async get(name: string): Promise<ArtifactInfo> {
-    return await this.#session.call('getArtifact', { params: { name } });
+    return await this.#routes.call('getArtifact', { params: { name } });
   }
 
   async exists(name: string): Promise<boolean> {
@@ -199,17 +173,17 @@ export class RemoteArtifacts implements ArtifactsApi {
     { type, mediaType, description, metadata }: Parameters<ArtifactsApi['save']>[2],
   ): Promise<ArtifactInfo> {
     const query = { type, mediaType, description, metadata: metadata && JSON.stringify(metadata) };
-    return await this.#session.call('saveArtifact', { params: { name }, query, bytes: content });
+    return await this.#routes.call('saveArtifact', { params: { name }, query, bytes: content });
   }
 
   async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
     const info = await this.get(name);
-    const response = await this.#session.open('loadArtifact', { params: { name } });
-    return { info, chunks: telling(chunksOf(response), this.#session.api.address) };
+    const response = await this.#routes.open('loadArtifact', { params: { name } });
+    return { info, chunks: telling(chunksOf(response), this.#routes.address) };
   }
 
   async delete(name: string): Promise<void> {
-    await this.#session.call('deleteArtifact', { params: { name } });
+    await this.#routes.call('deleteArtifact', { params: { name } });
   }
 }
 
@@ -217,52 +191,52 @@ async function* telling(chunks: AsyncIterable<Uint8Array>, where: string): Async
   try {
     yield* chunks;
   } catch (error) {
-    throw unreachable(where, error);
+    throw serverUnreachable(where, error);
   }
 }
 
 const NDJSON = 'application/x-ndjson';
 
 export class RemoteDeps implements DepsApi {
-  readonly #session: SessionApiClient;
+  readonly #routes: NamespaceClient;
 
-  constructor(session: SessionApiClient) {
-    this.#session = session;
+  constructor(routes: NamespaceClient) {
+    this.#routes = routes;
   }
 
   async list(): Promise<readonly string[]> {
-    return (await this.#session.call('listDeps')).deps;
+    return (await this.#routes.call('listDeps')).deps;
   }
 
   async status(): Promise<DepsStatus> {
-    return await this.#session.call('getDepsStatus');
+    return await this.#routes.call('getDepsStatus');
   }
 
   async add(requirements: string | readonly string[], options: WorkOptions = {}): Promise<DepsResult> {
     const body = { requirements: [requirements].flat() };
-    return await this.#change(options, (request) => this.#session.open('addDeps', { body, ...request }));
+    return await this.#change(options, (request) => this.#routes.open('addDeps', { body, ...request }));
   }
 
   async remove(name: string, options: WorkOptions = {}): Promise<DepsResult> {
-    return await this.#change(options, (request) => this.#session.open('removeDep', { params: { name }, ...request }));
+    return await this.#change(options, (request) => this.#routes.open('removeDep', { params: { name }, ...request }));
   }
 
   async sync(options: WorkOptions = {}): Promise<DepsResult> {
-    return await this.#change(options, (request) => this.#session.open('syncDeps', request));
+    return await this.#change(options, (request) => this.#routes.open('syncDeps', request));
   }
 
-  /** The result is the last of the lines. */
+  /** The last line of the response is the result. */
   async #change(
     { signal, onProgress }: WorkOptions,
     send: (request: RequestOptions) => Promise<Response>,
   ): Promise<DepsResult> {
-    const { address } = this.#session.api;
+    const { address } = this.#routes;
     const lines = jsonLines(await send({ signal, accept: NDJSON }));
     while (true) {
       const { value: line, done } = await lines.next().catch((cause) => {
-        throw signal?.aborted ? aborted() : unreachable(address, cause);
+        throw signal?.aborted ? aborted() : serverUnreachable(address, cause);
       });
-      if (done) throw unreachable(address, new Error('the answer has no end'));
+      if (done) throw serverUnreachable(address, new Error('the answer has no end'));
       const failure = ErrorBody.safeParse(line);
       if (failure.success) throw errorFromBody(failure.data.error);
       const item = parseResponse(DepsLine, line, 'deps');

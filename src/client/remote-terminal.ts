@@ -1,4 +1,4 @@
-/** A terminal of a session at a server: bytes both ways. Its program ends with the connection. */
+/** A terminal in a session at a server. Its program ends with the connection. */
 
 import type { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
@@ -10,9 +10,10 @@ import { parseOptions } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 import { type ApiClient, errorFromBody, hasCode } from './api-client.ts';
+import type { Monitor } from './monitored-transport.ts';
 import type { Socket } from './transport.ts';
 
-export async function openTerminal(
+export async function openRemoteTerminal(
   link: ApiClient,
   id: string,
   options: TerminalOptions,
@@ -27,23 +28,23 @@ export async function openTerminal(
   }
   const terminal = new RemoteTerminal(socket, link, closing);
   if (await terminal.opened) return terminal;
-  // A WebSocket does not tell why it was refused; a request does.
+  // A WebSocket does not report why it was refused; a request does.
   await link.call('openTerminal', given).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
   throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);
 }
 
-/** What may wait here for a reader. A WebSocket cannot be held back: past it the terminal is closed. */
+/** Limit on unread output. A WebSocket has no backpressure, so beyond this the terminal is closed. */
 const MOST_WAITING = 8_000_000;
-/** What may wait to go out, and how often it is looked whether it has: a WebSocket does not tell. */
+/** Limit on unsent input, and how often it is polled: a WebSocket does not report when it has sent. */
 const MOST_UNSENT = 256 * 1024;
 const LOOK_AGAIN_MS = 10;
 
 class RemoteTerminal implements Terminal {
   readonly output: AsyncIterable<Uint8Array>;
   readonly exited: Promise<ProcessExit>;
-  /** False where it never was. */
+  /** False if the terminal failed to open. */
   readonly opened: Promise<boolean>;
   readonly #socket: Socket;
   readonly #closed = Promise.withResolvers<void>();
@@ -57,7 +58,7 @@ class RemoteTerminal implements Terminal {
     const exit = Promise.withResolvers<ProcessExit>();
     const open = Promise.withResolvers<boolean>();
     const aborting = onAbort(closing, () => socket.close());
-    // A server that does not answer does not close the connection either.
+    // A server that does not answer does not complete the close either.
     const over = (problem: CellaError) => {
       aborting[Symbol.dispose]();
       listening.stop();
@@ -71,16 +72,16 @@ class RemoteTerminal implements Terminal {
       over(problem);
     });
     socket.addEventListener('open', () => open.resolve(true));
-    socket.addEventListener('error', () => {}); // closing follows
+    socket.addEventListener('error', () => {}); // a close event follows
     socket.addEventListener('message', ({ data }) => {
       listening.alive();
       if (data instanceof ArrayBuffer) this.#show(new Uint8Array(data));
-      else this.#hear(String(data), exit.resolve);
+      else this.#handleFrame(String(data), listening, exit.resolve);
     });
     socket.addEventListener('close', ({ code }) => over(this.#problem ?? endings.get(code)?.() ?? broken()));
     this.opened = open.promise;
     this.exited = exit.promise;
-    this.exited.catch(() => {}); // told to whoever asks
+    this.exited.catch(() => {}); // callers of `exited` get it
     this.output = this.#output;
   }
 
@@ -117,16 +118,28 @@ class RemoteTerminal implements Terminal {
     this.#output.end();
   }
 
-  #hear(text: string, exited: (exit: ProcessExit) => void): void {
-    const { data } = TerminalServerFrame.safeParse(tryParseJson(text));
-    if (data?.type === 'error') this.#problem = errorFromBody(data.error);
-    else if (data) exited('code' in data ? { code: data.code } : { signal: data.signal });
+  #handleFrame(text: string, listening: Monitor, exited: (exit: ProcessExit) => void): void {
+    const { data: frame } = TerminalServerFrame.safeParse(tryParseJson(text));
+    switch (frame?.type) {
+      case 'heartbeat':
+        listening.expectEvery(frame.everyMs);
+        break;
+      case 'error':
+        this.#problem = errorFromBody(frame.error);
+        break;
+      case 'exit':
+        exited('code' in frame ? { code: frame.code } : { signal: frame.signal });
+        break;
+      case undefined:
+        // An unknown frame of a newer server.
+        break;
+    }
   }
 }
 
 const endings = new Map<number, () => CellaError>([
   [CloseCode.refused, () => new CellaError('UNAUTHENTICATED', 'The token is no longer good.')],
-  [CloseCode.stopping, () => new CellaError('SERVER_STOPPING', 'The server is ending.')],
+  [CloseCode.closing, () => new CellaError('SERVER_STOPPING', 'The server is shutting down.')],
   [CloseCode.slow, () => new CellaError('CLIENT_TOO_SLOW', 'What the terminal showed was not read.')],
 ]);
 

@@ -1,4 +1,4 @@
-/** One turn of a coding agent at a server, from its prompt to its end. It runs once, and resumes like an execution. */
+/** One turn of a coding agent at a server, from its prompt to its end. Runs once, and resumes like an execution. */
 
 import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
@@ -18,15 +18,15 @@ export interface RemoteTurnOptions {
   readonly prompt: string;
   readonly options: PromptOptions;
   readonly resumeMs: number;
-  /** Aborted where the session is closed here: the turn goes on at the server. */
+  /** Aborted when this client closes the session. The turn continues at the server. */
   readonly closing: AbortSignal;
-  /** Resolves when the prompt before this one is at the server: they stand there in the order in which they were given. */
+  /** Resolves when the previous prompt is at the server. The server queues prompts in the order of the calls. */
   readonly before: Promise<void>;
 }
 
 interface Accepted {
   readonly turn: Prompted;
-  /** The number of the last event that there was before it. */
+  /** The number of the last event before the turn. */
   readonly after: number;
 }
 
@@ -35,7 +35,7 @@ type Ended = Extract<AgentLogEvent, { type: 'turn_ended' }>;
 export class RemoteTurn implements PromptedTurn {
   readonly #parts: RemoteTurnOptions;
   readonly #accepted: Promise<Accepted>;
-  /** Resolves when the server has it, or will not have it. */
+  /** Resolves when the server has accepted the prompt, or when sending has failed. */
   readonly sent: Promise<void>;
   #end: Ended | undefined;
   #info: Promise<TurnInfo> | undefined;
@@ -43,11 +43,11 @@ export class RemoteTurn implements PromptedTurn {
   constructor(parts: RemoteTurnOptions) {
     this.#parts = parts;
     this.#accepted = this.#send();
-    // What fails is told to whoever follows it.
-    this.sent = this.#accepted.then(({ turn }) => this.#heed(turn.id)).catch(() => {});
+    // The caller that follows the turn gets the error.
+    this.sent = this.#accepted.then(({ turn }) => this.#stopOnAbort(turn.id)).catch(() => {});
   }
 
-  /** How it ended. Whoever does not iterate waits for that here. */
+  /** The ended turn. Waits for the end if the caller does not iterate. */
   get turn(): Promise<TurnInfo> {
     this.#info ??= this.#ended();
     return this.#info;
@@ -70,7 +70,7 @@ export class RemoteTurn implements PromptedTurn {
     throw new CellaError('NOT_FOUND', 'The session was deleted before the turn had ended.');
   }
 
-  /** No event of it has a higher number. Its end may be among those that are gone, and then nobody tells it. */
+  /** The highest number that an event of the turn can have. Its end may be among the trimmed events. */
   async #lastOf(turn: string): Promise<number> {
     const { link, sessionId } = this.#parts;
     const info = await link.call('getTurn', { params: { id: sessionId, turn } });
@@ -87,7 +87,7 @@ export class RemoteTurn implements PromptedTurn {
     return { ...info, status, ...(usage && { usage }), ...(error && { error }) };
   }
 
-  /** Whoever prompts twice by a connection that broke has prompted once. */
+  /** Retries with the same key, so a broken connection does not prompt twice. */
   async #send(): Promise<Accepted> {
     const { link, sessionId, prompt, options, resumeMs, closing, before } = this.#parts;
     const { signal, ...wanted } = options;
@@ -95,7 +95,7 @@ export class RemoteTurn implements PromptedTurn {
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
     const after = await new SessionApiClient(link, sessionId).position();
-    const patience = new Backoff(resumeMs);
+    const backoff = new Backoff(resumeMs);
     const headers = { 'Idempotency-Key': newIdempotencyKey() };
     for (;;) {
       try {
@@ -104,16 +104,16 @@ export class RemoteTurn implements PromptedTurn {
       } catch (error) {
         const passing = hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused === false;
         if (!passing || closing.aborted) throw error;
-        await patience.wait(error);
+        await backoff.wait(error);
       }
     }
   }
 
-  /** Its signal stops it, for as long as it is followed here. */
-  #heed(turn: string): void {
+  /** The caller's signal stops the turn until this client has seen its end. */
+  #stopOnAbort(turn: string): void {
     const { link, sessionId, options } = this.#parts;
     const stop = () => {
-      // One that is over cannot be stopped; what else fails is told to who follows it.
+      // A turn that is over cannot be stopped. The caller that follows the turn gets any other error.
       if (!this.#end) link.call('stopAgent', { params: { id: sessionId }, body: { turn } }).catch(() => {});
     };
     onAbort(options.signal, stop);

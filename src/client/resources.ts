@@ -1,4 +1,4 @@
-/** What a user has at a server besides an open session: sessions, users, tokens, credentials, rules, profiles, namespaces. */
+/** What a client manages at a server: sessions, users, tokens, checkpoints, credentials, rules, profiles. */
 
 import type { z } from 'zod';
 import type {
@@ -14,15 +14,13 @@ import type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 import type { Routes } from '../protocol/api/routes.ts';
 import type { Provider } from '../protocol/enums.ts';
 import type { CellaError } from '../protocol/errors.ts';
-import type { ArtifactInfo, NamespaceName } from '../protocol/namespace-models.ts';
+import type { Checkpoint } from '../protocol/kernel-state.ts';
 import type { NewRule, PermissionRule } from '../protocol/permission.ts';
 import type { ServerStatus, StopServer } from '../protocol/server-info.ts';
 import type { SessionInfo, SessionPage, SessionQuery } from '../protocol/session-info.ts';
-import type { SkillInfo, SkillProblem, ToolInfo, ToolProblem } from '../session/api.ts';
 import { type ApiClient, allPages, errorFromBody } from './api-client.ts';
-import { toSkill, toTool } from './remote-namespaces.ts';
 
-/** What `POST /v1/sessions` takes. */
+/** The body of `POST /v1/sessions`. */
 export type SessionRequest = NonNullable<z.input<Routes['createSession']['body']>>;
 export type SessionUpdate = z.input<Routes['updateSession']['body']>;
 
@@ -31,19 +29,19 @@ export interface ListOptions extends Omit<SessionQuery, 'ownerId'> {
   readonly owner?: string;
 }
 
-export class Sessions {
+export class SessionsResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
     this.#link = link;
   }
 
-  /** Also gives the one that has this agent key already, where its options are the same. */
-  create(wish: SessionRequest = {}): Promise<SessionInfo> {
-    return this.#link.call('createSession', { body: wish });
+  /** Returns the existing session of this agent key if its options are the same. */
+  create(request: SessionRequest = {}): Promise<SessionInfo> {
+    return this.#link.call('createSession', { body: request });
   }
 
-  /** One page, oldest first; `next` is the `cursor` of the one after it. */
+  /** One page, oldest first. Pass `next` as the `cursor` of the next page. */
   list({ labels = {}, ...options }: ListOptions = {}): Promise<SessionPage> {
     const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
     return this.#link.call('listSessions', { query: { ...options, label } });
@@ -67,12 +65,12 @@ export class Sessions {
     return this.#link.call('updateSession', { params: { id }, body: change });
   }
 
-  /** Confirms a fork of another user's session, so that its code may use what is yours. For its owner. */
+  /** Confirms a fork of another user's session, so that its code may act for you. Only the fork's owner can do so. */
   confirm(id: string): Promise<SessionInfo> {
     return this.#link.call('confirmFork', { params: { id } });
   }
 
-  /** With all that it has: kernel, workspace, events, checkpoints. */
+  /** Deletes the session with its kernel, workspace, events and checkpoints. */
   async delete(id: string): Promise<void> {
     await this.#link.call('deleteSession', { params: { id } });
   }
@@ -80,20 +78,20 @@ export class Sessions {
 
 const PAGE = 200;
 
-/** Users go by their name or id. */
-export class Users {
+/** Methods take a user's name or id. */
+export class UsersResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
     this.#link = link;
   }
 
-  /** `USER_EXISTS` where the name is taken. */
+  /** Throws `USER_EXISTS` if the name is taken. */
   create(user: CreateUser): Promise<User> {
     return this.#link.call('createUser', { body: user });
   }
 
-  /** All of them by name, page by page. */
+  /** All users, sorted by name. Fetches page by page. */
   async *all(): AsyncGenerator<User, void, undefined> {
     let after: string | undefined;
     do {
@@ -107,22 +105,22 @@ export class Users {
     return this.#link.call('getUser', { params: { user } });
   }
 
-  /** `quotas` take the place of those before. */
+  /** `quotas` replace the previous quotas. */
   update(user: string, change: UpdateUser): Promise<User> {
     return this.#link.call('updateUser', { params: { user }, body: change });
   }
 
-  /** With its tokens, logins and sessions. */
+  /** Deletes the user with all tokens, logins and sessions. */
   async delete(user: string): Promise<void> {
     await this.#link.call('deleteUser', { params: { user } });
   }
 
-  /** Ends all browser logins, and unused login links, of oneself; for administrators also those of another user. */
+  /** Ends all browser logins and unused login links of yourself, or of any user if you are an administrator. */
   async logout(user: string): Promise<void> {
     await this.#link.call('endLogins', { params: { user } });
   }
 
-  /** A one-time code for a browser to log in with: one's own, or for administrators that of another user. */
+  /** Creates a one-time code for a browser login, for yourself, or for any user if you are an administrator. */
   loginCode(user?: string): Promise<LoginCode> {
     return this.#link.call('createLoginCode', { body: user === undefined ? {} : { user } });
   }
@@ -130,53 +128,83 @@ export class Users {
 
 export interface LoginCode {
   readonly code: string;
-  /** To be put behind the address of the server. */
+  /** Append it to the server's address. */
   readonly path: string;
   readonly expiresAt: number;
 }
 
-export class Tokens {
+export class TokensResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
     this.#link = link;
   }
 
-  /** `token` is the secret, and nobody can read it again. */
+  /** `token` is the secret. It cannot be read again. */
   create(token: CreateToken): Promise<{ readonly token: string; readonly info: TokenInfo }> {
     return this.#link.call('createToken', { body: token });
   }
 
-  /** In the order in which they were made. */
+  /** Oldest first. */
   async list({ user }: { readonly user?: string | undefined } = {}): Promise<readonly TokenInfo[]> {
     return (await this.#link.call('listTokens', { query: { user } })).tokens;
   }
 
-  /** From the next call on, nobody gets in with it. */
+  /** The token stops working immediately. */
   async revoke(id: string): Promise<void> {
     await this.#link.call('revokeToken', { params: { token: id } });
   }
 }
 
-interface Whose {
-  /** Another user, for administrators. */
-  readonly user?: string | undefined;
-}
+/** Page size. Large, because the server reads the metadata of all checkpoints for each page. */
+export const CHECKPOINTS_AT_ONCE = 1000;
 
-export class Credentials {
+/** Durable checkpoints by agent key. They exist without a session or a kernel. */
+export class CheckpointsResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
     this.#link = link;
   }
 
-  /** It takes the place of the one before, and nobody can read it again. */
+  /** Oldest first, without live checkpoints: only a session has those. */
+  async list(agentKey: string): Promise<readonly Checkpoint[]> {
+    return await allPages(async (after) => {
+      const query = { after, limit: CHECKPOINTS_AT_ONCE };
+      const page = await this.#link.call('listKernelCheckpoints', { params: { key: agentKey }, query });
+      return { items: page.checkpoints, next: page.next };
+    });
+  }
+
+  /** By id or name; the newest if several share the name. Throws `CHECKPOINT_NOT_FOUND` if there is none. */
+  get(agentKey: string, checkpoint: string): Promise<Checkpoint> {
+    return this.#link.call('getKernelCheckpoint', { params: { key: agentKey, checkpoint } });
+  }
+
+  async delete(agentKey: string, checkpoint: string): Promise<void> {
+    await this.#link.call('deleteKernelCheckpoint', { params: { key: agentKey, checkpoint } });
+  }
+}
+
+interface Whose {
+  /** Another user. Only for administrators. */
+  readonly user?: string | undefined;
+}
+
+export class CredentialsResource {
+  readonly #link: ApiClient;
+
+  constructor(link: ApiClient) {
+    this.#link = link;
+  }
+
+  /** Replaces the previous credential. The value cannot be read again. */
   set(provider: Provider, value: string, { user }: Whose = {}): Promise<CredentialInfo> {
     const body = { value, user };
     return this.#link.call('setCredential', { params: { provider }, body });
   }
 
-  /** Which there are; nothing of their values. */
+  /** Lists credentials without their values. */
   async list({ user }: Whose = {}): Promise<readonly CredentialInfo[]> {
     return (await this.#link.call('listCredentials', { query: { user } })).credentials;
   }
@@ -185,13 +213,13 @@ export class Credentials {
     await this.#link.call('deleteCredential', { params: { provider }, query: { user } });
   }
 
-  /** For administrators: encrypts all anew, under another master key. */
+  /** Encrypts all credentials anew with another master key. Only for administrators. */
   rotate(): Promise<Rotation> {
     return this.#link.call('rotateCredentials');
   }
 }
 
-export class PermissionRules {
+export class PermissionRulesResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
@@ -212,7 +240,7 @@ export class PermissionRules {
   }
 }
 
-export class Profiles {
+export class ProfilesResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
@@ -227,7 +255,7 @@ export class Profiles {
     return this.#link.call('getProfile', { params: { name } });
   }
 
-  /** It takes the place of the one before, whole. */
+  /** Replaces the previous profile completely. */
   set(name: string, profile: AgentProfile): Promise<NamedProfile> {
     return this.#link.call('putProfile', { params: { name }, body: profile });
   }
@@ -237,7 +265,7 @@ export class Profiles {
   }
 }
 
-export class Server {
+export class ServerResource {
   readonly #link: ApiClient;
 
   constructor(link: ApiClient) {
@@ -248,46 +276,14 @@ export class Server {
     return this.#link.call('getServer');
   }
 
-  /** Resolves when it has begun to end. `pid` is that of `status`, so that no other server is meant by mistake. */
+  /** Resolves when the server has begun to stop. Pass the `pid` of `status`, so that no other server stops by mistake. */
   async stop(wanted: StopServer): Promise<void> {
     await this.#link.call('stopServer', { body: wanted });
   }
 
-  /** Resolves when it ends and has saved everything, or with why it could not. Ask before `stop`, to miss nothing. */
+  /** Resolves when the server has saved everything, or with the failure. Call it before `stop` to miss nothing. */
   async end(): Promise<{ readonly failure?: CellaError }> {
     const { failure } = await this.#link.call('getServerEnd');
     return failure ? { failure: errorFromBody(failure) } : {};
   }
-}
-
-export interface Namespaces {
-  readonly tools: readonly ToolInfo[];
-  readonly toolProblems: readonly ToolProblem[];
-  readonly skills: readonly SkillInfo[];
-  readonly skillProblems: readonly SkillProblem[];
-  readonly artifacts: readonly ArtifactInfo[];
-  readonly deps: readonly string[];
-}
-
-/** The lists of other kinds are empty where `only` one is asked for. */
-export async function readNamespaces(link: ApiClient, only?: NamespaceName): Promise<Namespaces> {
-  const { tools, skills, skillProblems, artifacts, next, ...others } = await link.call('listNamespaces', {
-    query: { only },
-  });
-  /** What the first answer has left out of a kind. */
-  const rest = async <K extends 'tools' | 'skills' | 'artifacts'>(kind: K) => {
-    const from = next?.[kind];
-    if (from === undefined) return [];
-    return await allPages(async (after = from) => {
-      const page = await link.call('listNamespaces', { query: { only: kind, after } });
-      return { items: page[kind] as readonly (typeof page)[K][number][], next: page.next?.[kind] };
-    });
-  };
-  return {
-    ...others,
-    tools: [...tools, ...(await rest('tools'))].map(toTool),
-    skills: [...skills, ...(await rest('skills'))].map(toSkill),
-    artifacts: [...artifacts, ...(await rest('artifacts'))],
-    skillProblems: skillProblems.map(({ line, ...problem }) => ({ ...problem, line })),
-  };
 }

@@ -7,32 +7,31 @@ import { jsonLines } from '../lib/line-splitter.ts';
 import { AsyncQueue } from '../lib/queues.ts';
 import type { RouteRequest } from '../protocol/api/route.ts';
 import type { Routes } from '../protocol/api/routes.ts';
-import { CloseCode } from '../protocol/api/socket-frames.ts';
+import { CloseCode, HeartbeatFrame } from '../protocol/api/socket-frames.ts';
 import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { StreamItem } from '../protocol/session-events.ts';
 import { type ApiClient, hasCode, parseResponse } from './api-client.ts';
+import type { Monitor } from './monitored-transport.ts';
 import type { Socket } from './transport.ts';
 
 interface SubscribeOptions {
-  /** The number of the last event that is known; 0 for all that there are. */
+  /** The number of the last known event; 0 for all events. */
   readonly after: number;
   readonly resumeMs: number;
   readonly signal: AbortSignal;
-  /** Says to the server that somebody answers here. Needs a WebSocket. */
+  /** Registers this client as a responder. Requires a WebSocket. */
   readonly permissions?: 'answer';
-  /** Told whenever the server has answered, what that was. */
+  /** Called with each frame that is not an event. */
   readonly onReached?: (frame: unknown) => void;
 }
 
-/** What may wait here for a reader. Past it the connection is closed, and opened again when he has read. */
+/** Limit on unread data. Beyond this the connection is closed, and reopened once the reader has caught up. */
 const MOST_WAITING = 8_000_000;
-/** Of a server that ends, or whose session another one goes on with. */
+/** Errors of a server that is stopping, or whose session another server takes over. */
 const PASSING = ['SERVER_UNREACHABLE', 'SERVER_STOPPING', 'SESSION_ELSEWHERE'] as const;
-/** The frames beside events. */
-const OTHERS = new Set(['hello', 'stopping', 'reply', 'error']);
 
-/** After these there is nothing to go on with. */
+/** Close codes after which the client does not resume. */
 const endings = new Map<number, () => CellaError>([
   [
     CloseCode.refused,
@@ -41,13 +40,13 @@ const endings = new Map<number, () => CellaError>([
   [CloseCode.gone, () => new CellaError('NOT_FOUND', 'The session was deleted.')],
 ]);
 
-/** Ends where the session is deleted, or the signal says so. */
+/** Ends when the session is deleted or the signal aborts. */
 export async function* subscribe(
   link: ApiClient,
   id: string,
   { after, resumeMs, signal, permissions, onReached }: SubscribeOptions,
 ): AsyncGenerator<StreamItem, void, undefined> {
-  const patience = new Backoff(resumeMs);
+  const backoff = new Backoff(resumeMs);
   let last = after;
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
@@ -57,7 +56,7 @@ export async function* subscribe(
       throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
     }
     const reached = (frame: unknown) => {
-      patience.restartDeadline();
+      backoff.restartDeadline();
       onReached?.(frame);
     };
     const items = socket
@@ -65,7 +64,7 @@ export async function* subscribe(
       : lines(link, { ...given, signal });
     try {
       for await (const item of items) {
-        patience.reset();
+        backoff.reset();
         if ('seq' in item && item.seq <= last) continue;
         last = 'seq' in item ? item.seq : Math.max(last, item.throughSeq);
         yield item;
@@ -76,30 +75,31 @@ export async function* subscribe(
     }
     if (signal.aborted) return;
     try {
-      // A WebSocket does not tell why it was refused; a request does.
+      // A WebSocket does not report why it was refused; a request does.
       await link.call('getSession', { params: { id }, signal });
       if (permissions) await mayFollow(link, wanted);
-      await patience.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
+      await backoff.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
       if (!hasCode(error, ...PASSING)) throw error;
-      await patience.wait(error);
+      await backoff.wait(error);
     }
   }
 }
 
-/** The only thing wrong with the request may be that it is none for a WebSocket. */
+/** Throws unless the only problem is that this request is not a WebSocket upgrade. */
 async function mayFollow(link: ApiClient, wanted: RouteRequest<Routes['followEvents']>): Promise<void> {
   await link.open('followEvents', wanted).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
 }
 
-/** Where a WebSocket cannot say who it is. */
+/** The fallback if a WebSocket cannot authenticate. */
 async function* lines(
   link: ApiClient,
   given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
 ): AsyncGenerator<StreamItem, void, undefined> {
-  for await (const line of jsonLines(await link.open('readEvents', { ...given, accept: 'application/x-ndjson' }))) {
+  const request = { ...given, accept: 'application/x-ndjson', answersAtOnce: true };
+  for await (const line of jsonLines(await link.open('readEvents', request))) {
     const item = StreamItem.safeParse(line);
     if (item.success) yield item.data;
   }
@@ -108,14 +108,15 @@ async function* lines(
 interface SocketReaderOptions {
   readonly link: ApiClient;
   readonly signal: AbortSignal;
-  /** Told where the server says something beside events. */
+  /** Called with frames that are not events. */
   readonly reached: (frame: unknown) => void;
 }
 
-/** Ends where the connection does. */
+/** Ends with its connection. */
 class SocketReader {
   readonly #socket: Socket;
   readonly #reached: (frame: unknown) => void;
+  readonly #listening: Monitor;
   readonly #texts = new AsyncQueue<string>();
 
   constructor(socket: Socket, { link, signal, reached }: SocketReaderOptions) {
@@ -126,11 +127,12 @@ class SocketReader {
       socket.close();
       this.#texts.end(error);
     });
+    this.#listening = listening;
     socket.addEventListener('message', ({ data }) => {
       listening.alive();
       this.#take(String(data));
     });
-    socket.addEventListener('error', () => {}); // closing follows
+    socket.addEventListener('error', () => {}); // a close event follows
     socket.addEventListener('close', ({ code }) => {
       aborting[Symbol.dispose]();
       listening.stop();
@@ -142,8 +144,10 @@ class SocketReader {
     try {
       for await (const text of this.#texts) {
         const value = tryParseJson(text);
-        if (OTHERS.has(Object(value).type)) this.#reached(value);
-        else yield parseResponse(StreamItem, value, 'ws');
+        if (isEvent(value)) yield parseResponse(StreamItem, value, 'ws');
+        else this.#reached(value);
+        const heartbeat = HeartbeatFrame.safeParse(value);
+        if (heartbeat.success) this.#listening.expectEvery(heartbeat.data.everyMs);
       }
     } finally {
       this.#socket.close();
@@ -153,13 +157,19 @@ class SocketReader {
   #take(text: string): void {
     this.#texts.push(text, text.length);
     if (this.#texts.ended || this.#texts.size <= MOST_WAITING) return;
-    // What comes after it has no room comes again, by its number.
+    // Later events come again after the reconnect, by their numbers.
     this.#texts.end();
     this.#socket.close();
   }
 }
 
-/** The first is how it is; then one for each event that changes it. */
+/** Other frames may arrive, including unknown types from a newer server. */
+function isEvent(frame: unknown): boolean {
+  if (typeof frame !== 'object' || frame === null || !('type' in frame)) return true;
+  return 'seq' in frame || frame.type === 'trimmed';
+}
+
+/** Yields the current state, then the new state after each event that changes it. */
 export async function* subscribeToConversation(
   link: ApiClient,
   id: string,

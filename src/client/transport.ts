@@ -1,20 +1,22 @@
-/** How a client reaches its server: requests and WebSockets. WebTransport works in Node and browsers. */
+/** Carries a client's requests and WebSockets. WebTransport works in Node and browsers. */
 
 import { CellaError } from '../protocol/errors.ts';
 
 export interface TransportRequest {
   readonly method: string;
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  /** See `RequestOptions`. */
+  readonly answersAtOnce?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The part of a WebSocket that is used here; browsers, Node and `ws` have it. */
+/** The part of the WebSocket interface that browsers, Node and `ws` share and the client uses. */
 export interface Socket {
   binaryType: string;
-  /** What was sent here and has not gone out. */
+  /** Bytes not sent yet. */
   readonly bufferedAmount: number;
   send(data: string | Uint8Array<ArrayBuffer>): void;
   addEventListener(type: 'message', listener: (event: { readonly data: unknown }) => void): void;
@@ -24,19 +26,19 @@ export interface Socket {
 }
 
 export interface Transport {
-  /** For messages: an address, or the path of a socket. */
+  /** An address or socket path, for messages. */
   readonly address: string;
-  /** Whether as many requests as one likes can be open at a time. */
+  /** Whether the number of open requests is unlimited. */
   readonly allowsManyConnections: boolean;
-  /** Rejects with `unreachable` or `ABORTED`; every answer resolves. */
+  /** Rejects only with `serverUnreachable` or `ABORTED`: every HTTP status resolves. */
   request(request: TransportRequest): Promise<Response>;
-  /** Undefined where a WebSocket cannot say who it is. */
+  /** Undefined if a WebSocket cannot authenticate. */
   socket(path: string): Socket | undefined;
   close(): void;
 }
 
-/** Nobody answered, or the connection broke. `refused`: nothing was sent. */
-export function unreachable(where: string, cause: unknown): CellaError {
+/** The server did not answer, or the connection broke. `refused`: nothing was sent. */
+export function serverUnreachable(where: string, cause: unknown): CellaError {
   if (cause instanceof CellaError) return cause;
   const { code, text } = reasonOf(cause);
   if (/CERT|ALTNAME|SIGNATURE/.test(String(code))) return untrusted(where, text, cause);
@@ -54,7 +56,7 @@ function untrusted(where: string, text: string, cause: unknown): CellaError {
   });
 }
 
-/** `fetch` hides what happened behind one or two others. */
+/** `fetch` wraps the actual error in one or two others. */
 function reasonOf(error: unknown): { readonly code?: unknown; readonly text: string } {
   if (!(error instanceof Error)) return { text: String(error) };
   if ('code' in error) return { code: error.code, text: String(error.code) };
@@ -66,7 +68,7 @@ export function aborted(): CellaError {
   return new CellaError('ABORTED', 'The caller stopped waiting.');
 }
 
-/** Browsers open few connections to one server, send no header with a WebSocket, and no body that is still being made. */
+/** Browsers limit connections per server, and support neither headers on a WebSocket nor streaming request bodies. */
 const inBrowser = typeof process === 'undefined' || process.versions?.node === undefined;
 
 export class WebTransport implements Transport {
@@ -75,9 +77,9 @@ export class WebTransport implements Transport {
   readonly #url: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `token` is left out by a page that has logged in: its cookie goes along. */
+  /** A page that has logged in passes no `token`: the browser sends its cookie. */
   constructor(url: string, token?: string) {
-    // Behind a proxy the server may have a path of its own there; what is asked for is below it.
+    // Behind a proxy the server may be below a path, which must stay in front of the route.
     this.#url = new URL(url);
     this.#url.pathname = this.#url.pathname.replace(/\/*$/, '/');
     this.address = `${this.#url.origin}${this.#url.pathname.slice(0, -1)}`;
@@ -94,7 +96,7 @@ export class WebTransport implements Transport {
         signal,
       });
     } catch (error) {
-      throw signal?.aborted ? aborted() : unreachable(this.address, error);
+      throw signal?.aborted ? aborted() : serverUnreachable(this.address, error);
     }
   }
 

@@ -1,10 +1,10 @@
-/** The server of this machine, by the Unix socket in its data folder. Only in Node, and loaded when first used. */
+/** Reaches a local server through the Unix socket in its data folder. Only for Node; loaded on first use. */
 
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { WebSocket } from 'ws';
-import { aborted, type Socket, type Transport, type TransportRequest, unreachable } from './transport.ts';
+import { aborted, type Socket, serverUnreachable, type Transport, type TransportRequest } from './transport.ts';
 
 export class UnixTransport implements Transport {
   readonly address: string;
@@ -19,11 +19,11 @@ export class UnixTransport implements Transport {
     try {
       return toResponse(await this.#send(wanted));
     } catch (error) {
-      throw wanted.signal?.aborted ? aborted() : unreachable(this.address, error);
+      throw wanted.signal?.aborted ? aborted() : serverUnreachable(this.address, error);
     }
   }
 
-  /** Whoever can open it is let in. */
+  /** Needs no token: access to the socket file is the authentication. */
   socket(path: string): Socket {
     return new WebSocket(`ws+unix:${this.address}:${path}`, { perMessageDeflate: false });
   }
@@ -45,7 +45,7 @@ export class UnixTransport implements Transport {
     request.once('response', answer.resolve);
     request.once('error', answer.reject);
     if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) request.end(body);
-    // A server that refuses answers before it has read everything.
+    // A server that refuses a request may answer before it has read the whole body.
     else pipeline(Readable.from(body), request).catch(answer.reject);
     return answer.promise;
   }
@@ -68,7 +68,7 @@ function toResponse(answer: IncomingMessage): Response {
   return new Response(chunksOf(answer), { status, headers });
 }
 
-/** A chunk is read when there is somebody to take it; a connection that breaks is an error of the reader. */
+/** Reads a chunk only when the consumer asks for one. The reader gets the error of a broken connection. */
 function chunksOf(answer: IncomingMessage): ReadableStream<Uint8Array> {
   const chunks = answer[Symbol.asyncIterator]();
   return new ReadableStream(

@@ -1,15 +1,18 @@
-/** The port of an environment, a place with processes and files, and what all environments share: handles, checks, running programs. */
+/**
+ * The port of an environment, a place with processes and files, and what all adapters share: handles, checks, running programs.
+ */
 
 import { randomUUID } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { describeProblems } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { EnvironmentFiles, EnvironmentFolders, type EnvironmentRoots } from './files/environment-files.ts';
 
 export interface BasePaths {
-  /** The runner and the programs of agents; not to be written to. */
+  /** The folder of the runner and the agents' programs. Do not write to it. */
   readonly APP_DIR: string;
   readonly WORKSPACE_DIR: string;
   readonly HOME_DIR: string;
@@ -17,11 +20,11 @@ export interface BasePaths {
 }
 
 export interface ExecOptions {
-  /** As the environment sees it; the workspace by default. */
+  /** A path in the environment. Defaults to the workspace. */
   readonly cwd?: string;
-  /** All variables that there are, beside those that every program of this environment has. */
+  /** All variables of the program, in addition to those that every program of this environment has. */
   readonly env?: Readonly<Record<string, string>>;
-  /** `pipe` gives a stream to write to; text and bytes are written and the stream ended. Without it, it is empty. */
+  /** `pipe` returns a stream to write to. Text or bytes are written and the input closed. By default the input is empty. */
   readonly stdin?: 'pipe' | string | Uint8Array;
   readonly signal?: AbortSignal;
 }
@@ -31,14 +34,14 @@ export interface Process {
   /** Output is kept until it is read. Destroy the stream if you do not want to read it. */
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Rejects only where it never began. */
+  /** Rejects only if the program never started. */
   readonly exited: Promise<ProcessExit>;
-  /** The whole tree: TERM, then KILL after a grace period. */
+  /** Ends the whole process tree: TERM, then KILL after a grace period. */
   kill(options?: { readonly graceMs?: number }): void;
 }
 
 export interface FileEntry {
-  /** Relative to the folder that was listed, with `/`. */
+  /** Relative to the listed folder, with `/` as separator. */
   readonly path: string;
   readonly type: 'file' | 'folder' | 'link' | 'other';
   readonly bytes: number;
@@ -55,23 +58,25 @@ export type FileWritten =
   | { readonly path: string; readonly ok: false; readonly error: Error };
 
 /** `overflow`: there were too many changes to report, or too many folders to watch. List the files again. */
-export interface FileChange {
-  /** Relative to the folder that is watched. */
+export interface EnvironmentFileChange {
+  /** Relative to the watched folder. */
   readonly path: string;
   readonly change: 'created' | 'modified' | 'deleted' | 'overflow';
 }
 
-/** JSON by which another process finds the environment again. It names folders of the host, so do not give it to clients. */
+/** JSON with which another process can find the environment again. It contains host paths, so do not give it to clients. */
 export interface EnvironmentHandle {
   readonly kind: string;
   readonly id: string;
   readonly [field: string]: unknown;
 }
 
-/** Paths are absolute as the environment sees them, or relative to the workspace; nothing outside its folders is reached. */
+/**
+ * Paths are absolute as seen in the environment, or relative to the workspace. Files outside its folders are not accessible.
+ */
 export interface Environment extends AsyncDisposable {
   readonly kind: 'local' | 'sandbox' | 'docker';
-  /** Whether what runs in it is kept from the host: `bypass` is refused where it is not. */
+  /** Whether the environment isolates its programs from the host. If not, `bypass` is refused. */
   readonly isolated: boolean;
   getId(): string;
   getBasePaths(): BasePaths;
@@ -82,14 +87,20 @@ export interface Environment extends AsyncDisposable {
   readBytes(path: string): Promise<Uint8Array>;
   writeFile(path: string, content: string | Uint8Array): Promise<void>;
   writeFiles(files: readonly FileWrite[]): Promise<readonly FileWritten[]>;
-  /** Links are listed, and never followed. `pattern` is a glob: `*`, `**`, `?`, `{a,b}`; without it, all below. */
+  /**
+   * Lists links without following them. `pattern` is a glob (`*`, `**`, `?`, `{a,b}`); without it, lists everything below
+   * `path`.
+   */
   listFiles(path: string, pattern?: string): Promise<readonly FileEntry[]>;
-  /** Resolves when it watches: of what changes after that, nothing is missed. Ends with the signal or the loop. */
-  watch(path: string, options?: { readonly signal?: AbortSignal }): Promise<AsyncIterable<FileChange>>;
+  /** Resolves once the watch is active; no later change is missed. Ends with the signal or the loop. */
+  watch(path: string, options?: { readonly signal?: AbortSignal }): Promise<AsyncIterable<EnvironmentFileChange>>;
   isRunning(): Promise<boolean>;
-  /** Undefined while it runs, else how it ended. An environment that was attached by its handle starts with the first `exec`. */
+  /**
+   * Undefined while the environment runs, otherwise why it ended. An environment attached by its handle starts with the first
+   * `exec`.
+   */
   poll(): Promise<{ readonly reason: string } | undefined>;
-  /** Ends all that runs in it; its files stay. */
+  /** Ends all its processes; its files stay. */
   terminate(): Promise<void>;
 }
 
@@ -102,27 +113,27 @@ type Handle = z.infer<typeof Handle>;
 
 export const newEnvironmentId = (): string => `env_${randomUUID()}`;
 
-/** `kind`: what it must be of. */
+/** `kinds` are the accepted kinds of environments. */
 export function readHandle(input: unknown, kinds: readonly Handle['kind'][]): Handle {
   const parsed = Handle.safeParse(input);
   if (parsed.success && kinds.includes(parsed.data.kind)) return parsed.data;
-  const why = parsed.success ? `it is one of ${parsed.data.kind}` : z.prettifyError(parsed.error);
+  const why = parsed.success ? `it is one of ${parsed.data.kind}` : describeProblems(parsed.error).join('; ');
   throw new CellaError('INVALID_OPTIONS', `This is no handle of such an environment: ${why}.`);
 }
 
-export const RESTARTED = 'the process that had it has ended, and with it all that ran';
+export const RESTARTED = 'the process that owned this environment has ended, and everything in it';
 export const TERMINATED = 'it was terminated';
 
-/** Between TERM and KILL. */
+/** The time between TERM and KILL. */
 export const GRACE_MS = 2000;
 
-/** What every program sees, where nothing else is said. */
+/** The default variables of every program. */
 export const DEFAULT_ENV: Readonly<Record<string, string>> = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   LANG: 'C.UTF-8',
 };
 
-/** What no system takes is refused the same everywhere. */
+/** Refuses, in all environments alike, what no operating system accepts. */
 export function checkProgram(argv: readonly string[], env: Readonly<Record<string, string>> = {}): void {
   if (argv.length === 0 || argv[0] === '') throw new CellaError('EXEC_FAILED', 'No program was named.');
   if (argv.some((word) => word.includes('\0'))) throw new CellaError('EXEC_FAILED', 'An argument holds a null byte.');
@@ -133,17 +144,17 @@ export function checkProgram(argv: readonly string[], env: Readonly<Record<strin
   }
 }
 
-/** Text and bytes are written and the input ended; only a pipe is handed on. */
+/** Writes text or bytes and closes the input. Returns the stream only for a pipe. */
 export function writeStdin(input: Writable | undefined, stdin: ExecOptions['stdin']): Writable | undefined {
   if (!input) return undefined;
-  // A program need not read all that it is given.
+  // A program does not have to read all of its input.
   input.on('error', () => {});
   if (stdin === 'pipe') return input;
   input.end(stdin);
   return undefined;
 }
 
-/** What all environments share: identity, files, and the processes that run in them. */
+/** What all environments share: identity, files, and running processes. */
 export abstract class BaseEnvironment extends EnvironmentFiles implements Environment {
   abstract readonly kind: Environment['kind'];
   abstract readonly isolated: boolean;
@@ -175,10 +186,10 @@ export abstract class BaseEnvironment extends EnvironmentFiles implements Enviro
     return this.terminate();
   }
 
-  /** Kills it when the signal aborts; `endProcesses` ends it, too. */
+  /** Kills the process when the signal aborts, or on `endProcesses`. */
   protected track(process: Process, signal: AbortSignal | undefined): Process {
     this.#processes.add(process);
-    // It may have been aborted while the program started.
+    // The signal may have aborted while the program was starting.
     const aborting = onAbort(signal, () => process.kill());
     const over = () => {
       this.#processes.delete(process);
@@ -188,7 +199,7 @@ export abstract class BaseEnvironment extends EnvironmentFiles implements Enviro
     return process;
   }
 
-  /** Asks all of them to end, and waits until they have. */
+  /** Asks all processes to end and waits until they have. */
   protected async endProcesses(): Promise<void> {
     const all = [...this.#processes];
     for (const process of all) process.kill();

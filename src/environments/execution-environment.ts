@@ -1,4 +1,4 @@
-/** The environment of one session's agent, with the runner in it: prepared, prompted, read and watched. */
+/** The environment of one session's agent and its runner: prepares it, sends prompts, reads and watches its files. */
 
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,12 +14,19 @@ import {
   transcriptPieces,
 } from '../protocol/runner-commands.ts';
 import { AgentName, checkTranscriptLength, type PermissionMode } from '../protocol/turn.ts';
-import type { BasePaths, Environment, FileChange, FileEntry, FileWrite, FileWritten } from './environment.ts';
+import type {
+  BasePaths,
+  Environment,
+  EnvironmentFileChange,
+  FileEntry,
+  FileWrite,
+  FileWritten,
+} from './environment.ts';
 import { type RunnerCommandLine, runRunnerCommand } from './runner-command.ts';
 
 export interface ExecutionEnvironmentOptions {
   readonly sessionId: string;
-  /** Which agent it is for. */
+  /** The agent that runs here. */
   readonly agent: AgentName;
   readonly agentProfile: AgentProfile;
   readonly environmentOptions: {
@@ -29,62 +36,64 @@ export interface ExecutionEnvironmentOptions {
   };
 }
 
-interface Transcript {
-  /** The agent's own name of the conversation. */
+interface WatchedTranscript {
+  /** The agent's own id of the conversation. */
   readonly conversation: string;
   readonly text: string;
 }
 
 export interface Preparation {
   readonly workspaceFiles?: readonly FileWrite[];
-  /** To go on with. */
-  readonly transcript?: Transcript;
+  /** The transcript to continue. */
+  readonly transcript?: WatchedTranscript;
 }
 
 export interface Prepared {
-  /** Of the profile's first files and the workspace's, those that were to be written. */
+  /** The profile's files and the workspace files that were requested, with the outcome of each. */
   readonly files: readonly FileWritten[];
-  /** `kept`: what was there is as new or newer, and stays. */
+  /** `kept`: the existing transcript is as new or newer, and stays. */
   readonly transcript: 'none' | 'written' | 'kept';
 }
 
 type PermissionLine = Extract<QueryLine, { type: 'permission' }>;
-/** What a query tells: its events in order, and how it ended as the last. */
+/** An event of a query. The last one tells how the query ended. */
 export type QueryEvent = Exclude<QueryLine, PermissionLine>;
 export type QueryAnswer = Omit<Extract<QueryInput, { type: 'permission' }>, 'type' | 'id'>;
 
-/** What one prompt is made of, beside what the environment knows itself. */
+/** The parts of a prompt that the environment does not know itself. */
 export interface Query extends Omit<QueryRequest, 'agent' | 'cwd' | 'homeDir' | 'programDir' | 'env' | 'profile'> {
-  /** Asked where the agent needs leave, or an answer; without it nothing is allowed. */
+  /** Called if the agent needs a permission or an answer. Without it, everything is denied. */
   readonly permit?: (ask: PermissionLine) => Promise<QueryAnswer>;
-  /** Aborted, the query is cancelled, and says so as its last. */
+  /** Cancels the query, which reports that as its last event. */
   readonly signal?: AbortSignal;
 }
 
-/** How long a query may take to stop by itself. */
+/** How long a cancelled query may take to stop by itself. */
 const STOP_TIMEOUT_MS = 5000;
-/** Between two readings of a transcript that goes on changing. */
+/** The pause between two reads of a transcript that keeps changing. */
 const REST_MS = 500;
 const HEALTH_TIMEOUT_MS = 10_000;
-/** Of what prepares or reads: a transcript lies in a home that anything of the session writes to, and may be a pipe. */
+/**
+ * Timeout for preparing and reading. Code of the session can write to the transcript's folder, so the transcript may be a pipe.
+ */
 const COMMAND_TIMEOUT_MS = 120_000;
 
 export class ExecutionEnvironment implements AsyncDisposable {
   readonly sessionId: string;
   readonly agent: AgentName;
-  /** The place itself, for whatever else runs there. */
+  /** For running anything else there. */
   readonly environment: Environment;
   readonly #profile: AgentProfile;
   readonly #runner: RunnerCommandLine;
-  /** One after the other: of two transcripts at once the older could be written last. */
+  /** Runs one preparation at a time: otherwise the older of two transcripts could be written last. */
   #preparing: Promise<unknown> = Promise.resolve();
 
-  private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, place: OpenedEnvironment) {
+  private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, opened: OpenedEnvironment) {
     this.sessionId = options.sessionId;
     this.agent = options.agent;
     this.#profile = options.agentProfile;
-    this.environment = place.environment;
-    this.#runner = place.runner;
+    this.environment = opened.environment;
+    this.#runner = opened.runner;
   }
 
   static async create(options: ExecutionEnvironmentOptions): Promise<ExecutionEnvironment> {
@@ -92,8 +101,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
     const agent = checkedName(options.agent);
     const agentProfile = parseProfile(options.agentProfile);
     const environment = await environmentOptions.open();
-    const place = { environment, runner: environmentOptions.runner };
-    return new ExecutionEnvironment({ sessionId, agent, agentProfile }, place);
+    const opened = { environment, runner: environmentOptions.runner };
+    return new ExecutionEnvironment({ sessionId, agent, agentProfile }, opened);
   }
 
   getId(): string {
@@ -104,7 +113,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
     return this.environment.getBasePaths();
   }
 
-  /** What the agent finds when it begins. May be done again before each prompt. */
+  /** Prepares the files that the agent starts with. Can be repeated before each prompt. */
   prepareSession(preparation: Preparation = {}): Promise<Prepared> {
     const prepared = this.#preparing.then(() => this.#prepare(preparation));
     this.#preparing = prepared.catch(() => {}); // the caller gets the rejection
@@ -127,7 +136,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
       says: QueryLine,
       tellsFailure: ({ type }) => type === 'ended',
       onInput: (write) => {
-        // What cannot be said to it, and what it waits for, ends it.
+        // End the query if a line cannot be sent: it may wait for that line forever.
         say = (line) => void write(line).catch(() => late.abort());
         if (signal?.aborted) stop();
       },
@@ -136,14 +145,14 @@ export class ExecutionEnvironment implements AsyncDisposable {
     try {
       for await (const line of lines) {
         if (line.type !== 'permission') yield line;
-        else void answer(line, permit).then((told) => say({ ...told, type: 'permission', id: line.id }));
+        else void answer(line, permit).then((decision) => say({ ...decision, type: 'permission', id: line.id }));
       }
     } finally {
       signal?.removeEventListener('abort', stop);
     }
   }
 
-  /** The agent's own text of a conversation; undefined where there is none. */
+  /** The agent's own transcript of a conversation; undefined if there is none. */
   async readSessionTranscript(conversation: string): Promise<string | undefined> {
     const pieces: string[] = [];
     let found: boolean | undefined;
@@ -157,13 +166,13 @@ export class ExecutionEnvironment implements AsyncDisposable {
       }
       if (line.type === 'end') found = line.found;
     }
-    // What is half of a transcript must not be taken for the whole.
+    // Do not return half a transcript as if it were complete.
     if (found === undefined)
       throw new CellaError('RUNNER_PROTOCOL', 'The runner ended a transcript without saying so.');
     return found ? pieces.join('') : undefined;
   }
 
-  /** All of the text, each time that it has changed. Resolves when it is watched. */
+  /** Yields the whole transcript each time it changes. Resolves once the watch is active. */
   async watchSessionTranscriptChanges(
     conversation: string,
     options: { readonly signal?: AbortSignal } = {},
@@ -186,23 +195,23 @@ export class ExecutionEnvironment implements AsyncDisposable {
           yield text;
         }
       } finally {
-        // Stop watching when the reader has left.
+        // Stop watching when the reader stops.
         over.abort();
       }
     })();
   }
 
-  /** Its files by path, without folders and links. */
+  /** The workspace's files by path, without folders and links. */
   async getWorkspaceFiles(pattern?: string): Promise<readonly FileEntry[]> {
     const entries = await this.environment.listFiles(this.getBasePaths().WORKSPACE_DIR, pattern);
     return entries.filter(({ type }) => type === 'file');
   }
 
-  watchWorkspaceFiles(options: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
+  watchWorkspaceFiles(options: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<EnvironmentFileChange>> {
     return this.environment.watch(this.getBasePaths().WORKSPACE_DIR, options);
   }
 
-  /** Whether a prompt could be run: the place is there, and starts the program that the runner needs. */
+  /** Whether a prompt could run: the environment runs and can start the runner's program. */
   async isHealthy(): Promise<boolean> {
     if (!(await this.environment.isRunning())) return false;
     const [program = ''] = this.#runner.argv;
@@ -214,11 +223,11 @@ export class ExecutionEnvironment implements AsyncDisposable {
       asked.stderr.resume();
       return (await asked.exited).code === 0;
     } catch {
-      return false; // whatever the reason is, a prompt would meet it
+      return false; // a prompt would fail for the same reason
     }
   }
 
-  /** Ends all that runs; workspace and home stay. */
+  /** Ends all processes; workspace and home stay. */
   async cleanup(): Promise<void> {
     await this.environment.terminate();
   }
@@ -251,13 +260,13 @@ export class ExecutionEnvironment implements AsyncDisposable {
     }
   }
 
-  /** The arguments of every command. */
+  /** The arguments that all commands share. */
   #commandBase() {
     const { WORKSPACE_DIR, HOME_DIR } = this.getBasePaths();
     return { agent: this.agent, cwd: WORKSPACE_DIR, homeDir: HOME_DIR, programDir: this.#runner.programDir };
   }
 
-  /** Files go into the workspace from here, in any number and size; the rest is the agent's to understand. */
+  /** The host writes files to the workspace itself, in any number and size. The runner handles the rest of the profile. */
   #profileWithoutFiles(): AgentProfile {
     const { files: _files, ...rest } = this.#profile;
     return rest;
@@ -273,7 +282,7 @@ async function answer(ask: PermissionLine, permit: Query['permit']): Promise<Que
   try {
     return permit ? await permit(ask) : { allowed: false, reason: 'Nobody is there to be asked.' };
   } catch {
-    return { allowed: false, reason: 'Whoever was asked could not answer.' }; // the asker has its own way to tell
+    return { allowed: false, reason: 'Whoever was asked could not answer.' }; // `permit` reports its own errors
   }
 }
 
@@ -304,13 +313,13 @@ async function namesIn(environment: Environment, folder: string): Promise<string
   try {
     return (await environment.listFiles(folder, '*')).map(({ path }) => path);
   } catch (error) {
-    // There is no such folder yet. If a write there fails, that error says so.
+    // The folder does not exist yet. If a later write there fails, that error says so.
     if (error instanceof CellaError) return [];
     throw error;
   }
 }
 
-/** Yields once for all that has come since the last time; `restMs` lies between two of them. */
+/** Yields once for all changes since the last time, with a pause of `restMs` in between. */
 async function* coalesce(changes: AsyncIterable<unknown>, restMs: number): AsyncGenerator<void> {
   let news = Promise.withResolvers<void>();
   let over: { error?: unknown } | undefined;
@@ -337,7 +346,7 @@ async function* coalesce(changes: AsyncIterable<unknown>, restMs: number): Async
   if ('error' in over) throw over.error;
 }
 
-/** `BYPASS_REFUSED` where an agent that is never asked could do anything to the machine. */
+/** Throws `BYPASS_REFUSED` if an agent that never asks could do anything to the machine. */
 export function checkMode(
   mode: PermissionMode,
   environment: { readonly kind: string; readonly isolated: boolean },

@@ -2,22 +2,21 @@
 
 import type { ByteSource, KernelConnection } from '../kernel/kernel-connection.ts';
 import type { Capabilities } from '../protocol/enums.ts';
-import type { EnvironmentSpec } from '../protocol/environment-spec.ts';
-import type { ProgramSpec } from '../protocol/host-payloads.ts';
-import type { Interpreter } from '../protocol/interpreter.ts';
+import type { EnvironmentSpec, Interpreter } from '../protocol/environment-spec.ts';
+import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import type { TerminalSize } from '../protocol/workspace-models.ts';
-import type { DeniedAttempt } from '../sandbox/proxy/allow-list.ts';
+import type { DeniedAttempt } from '../sandbox/proxy/denial-reports.ts';
 import type { SparePool } from './supervisor/spare-pool.ts';
 
 export interface StartKernelOptions {
   /** Variables in addition to those of every kernel. A kernel that starts from a snapshot keeps its own. */
   readonly env: Readonly<Record<string, string>>;
-  /** The folder of packages that it may import, as a path inside the sandbox. */
+  /** The folder of packages that the kernel may import, as a path inside the sandbox. */
   readonly packages?: string | undefined;
-  /** A snapshot to start from, instead of an empty kernel. `keep`: the snapshot stays and can be used again. */
+  /** A snapshot to start from, instead of an empty kernel. With `keep`, the snapshot stays and can be used again. */
   readonly from?: { readonly snapshot: number; readonly keep: boolean };
-  /** Another kernel with the same memory lives on: what is random must differ. */
+  /** Another kernel with the same memory stays alive, so random state must differ. */
   readonly reseed?: boolean;
 }
 
@@ -27,46 +26,46 @@ export interface MemoryUsage {
   readonly snapshots: Readonly<Record<string, number>>;
 }
 
-/** The input of a program. What it is given after it has stopped reading is lost. */
+/** A program's input. Data written after the program stopped reading is lost. */
 export interface ByteSink {
-  /** Resolves when there is room for more, or when the reader has gone. */
+  /** Resolves when there is room for more, or when the reader is gone. */
   write(bytes: Uint8Array): Promise<void>;
-  /** The program sees the end of its input, behind all that was written. */
+  /** Closes the input after everything that was written. */
   end(): void;
 }
 
 export interface KillOptions {
-  /** All of its processes are asked to end by SIGTERM; what is left after this long is killed. Without it, at once. */
+  /** Sends SIGTERM to all processes, and kills the remaining ones after this time. By default kills at once. */
   readonly graceMs?: number | undefined;
 }
 
-/** One that runs. */
+/** A running program. */
 export interface RunningProgram {
-  /** Where it was asked for. */
+  /** Set if it was requested. */
   readonly stdin: ByteSink | undefined;
   readonly stdout: ByteSource;
   readonly stderr: ByteSource;
-  /** Ends it and every process that it started. */
+  /** Kills the program and every process that it started. */
   kill(options?: KillOptions): void;
-  /** `problem`: it never began. */
+  /** `problem` is set if the program never started. */
   readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
-/** A program on a terminal of its own. */
+/** A program on its own terminal. */
 export interface RunningTerminal {
-  /** What it shows there. While it is not read, the program waits. */
+  /** What the terminal shows. The program waits while nothing reads it. */
   readonly output: ByteSource;
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>;
   resize(size: TerminalSize): void;
-  /** Takes the terminal away; whatever does not end by that is killed. */
+  /** Closes the terminal and kills what does not end by that. */
   kill(): void;
-  /** `problem`: it never began. */
+  /** `problem` is set if the program never started. */
   readonly exited: Promise<ProcessExit & { readonly problem?: string }>;
 }
 
 export interface KernelHostListener {
-  /** A snapshot has ended without being asked to. */
+  /** A snapshot ended without being asked to. */
   snapshotLost(snapshot: number, outOfMemory: boolean): void;
   /** Code tried to reach a host that the network policy denies. Rate limited. */
   networkDenied(attempt: DeniedAttempt): void;
@@ -76,34 +75,34 @@ export interface KernelHostListener {
 export interface KernelHost {
   /** The first call on a spare takes the kernel that was started ahead. */
   startKernel(options: StartKernelOptions): Promise<KernelConnection>;
-  /** Says where the workspace of a spare lies once a session has it. Only hosts without a mount of it need this. */
+  /** Sets the workspace path of a spare that a session takes. Only hosts without a mount of it need this. */
   moveWorkspace?(path: string): void;
   /** Starts a program. */
   exec(program: ProgramSpec): Promise<RunningProgram>;
-  /** Starts a program on a terminal: without an argv the shell that there is. */
+  /** Starts a program on a terminal; without an argv, the shell. */
   openTerminal(program: ProgramSpec, size: TerminalSize): Promise<RunningTerminal>;
   /** Discards a snapshot. */
   dropSnapshot(snapshot: number): void;
-  /** Sets who is told of what happens in it; a spare has nobody until a session takes it. */
+  /** Sets the listener for events. A spare has none until a session takes it. */
   listen(listener: KernelHostListener): void;
   memoryUsage(): Promise<MemoryUsage>;
   readonly capabilities: Capabilities;
-  /** Pid 1 of the environment, as the host sees it. */
+  /** Pid 1 of the environment, as a pid on the host. */
   readonly pid: number;
-  /** Why the sandbox could not be set up, if it could not. */
+  /** Why the sandbox could not be set up; undefined if it was. */
   readonly failure: Error | undefined;
   /** Whether it can still start kernels. */
   readonly alive: boolean;
   close(): Promise<void>;
 }
 
-/** Kernel hosts to keep ready. Those with one key differ only in their workspace. */
+/** Kernel hosts to keep ready. Those with the same key differ only in their workspace. */
 export interface SpareSpec {
   readonly specKey: string;
   readonly count: number;
-  /** Makes a spec with a new workspace that no session uses yet. */
+  /** Creates a spec with a new, unused workspace. */
   make(): EnvironmentSpec;
-  /** Called with the spec of a host that is not needed, or could not be opened. */
+  /** Called with the spec of a host that is no longer needed or could not be opened. */
   discard(spec: EnvironmentSpec): void;
 }
 
@@ -115,7 +114,7 @@ export interface Spare {
 export interface Executor {
   readonly capabilities: Capabilities;
   readonly spares: SparePool;
-  /** The Python that its kernels run, as far as packages must fit it. */
+  /** The Python of its kernels, for choosing packages. */
   interpreter(): Promise<Interpreter>;
   open(spec: EnvironmentSpec): Promise<KernelHost>;
   /** Sessions that are still open lose their kernels. */

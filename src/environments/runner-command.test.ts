@@ -1,12 +1,10 @@
-/** A runner that has ended is not waited for because another process in its place holds its output open. */
-
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Environment, Process } from './environment.ts';
 import { runRunnerCommand } from './runner-command.ts';
 
-test('the end of the runner is told although its output stays open, after what it has written', async () => {
+function runner() {
   const stdout = new PassThrough();
   const exit = Promise.withResolvers<{ code: number }>();
   const execution: Process = {
@@ -17,12 +15,17 @@ test('the end of the runner is told although its output stays open, after what i
     kill: () => {},
   };
   const primitive = { exec: async () => execution } as unknown as Environment;
-  const place = { argv: ['runner'], programDir: '/' };
-  const lines = runRunnerCommand(primitive, place, {
+  const runner = { argv: ['runner'], programDir: '/' };
+  const lines = runRunnerCommand(primitive, runner, {
     name: 'read-transcript',
     lines: [],
     says: z.object({ n: z.number() }),
   });
+  return { stdout, exit, lines };
+}
+
+test('the end of the runner is told although its output stays open, after what it has written', async () => {
+  const { stdout, exit, lines } = runner();
   stdout.write('{"n": 1}\n');
   expect(await lines.next()).toEqual({ value: { n: 1 }, done: false });
   exit.resolve({ code: 0 });
@@ -30,3 +33,13 @@ test('the end of the runner is told although its output stays open, after what i
   expect(await lines.next()).toEqual({ value: { n: 2 }, done: false });
   expect(await lines.next()).toEqual({ value: undefined, done: true });
 }, 10_000);
+
+test.each(['', '\ufeff'])('a line that would take long to parse ends it, also behind "%s"', async (mark) => {
+  const { stdout, exit, lines } = runner();
+  stdout.end(`${mark}[${'[],'.repeat(200_000)}[]]\n`);
+  exit.resolve({ code: 0 });
+  await expect(lines.next()).rejects.toMatchObject({
+    code: 'RUNNER_PROTOCOL',
+    message: 'The runner wrote a line that has too many parts, or is too deep.',
+  });
+});

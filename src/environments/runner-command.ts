@@ -1,36 +1,37 @@
-/** Runs one command of the runner in an environment: JSON lines in and out, and an error that says how it ended. */
+/** Runs one command of the runner in an environment: JSON lines in and out, and an error that reports a failed end. */
 
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
 import { settlesWithin } from '../lib/deadline.ts';
+import { isCheapToParse } from '../lib/json-scanner.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
-import { SILENT_PIPE_MS } from '../lib/process-end.ts';
+import { SILENT_PIPE_MS } from '../lib/run-process.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/runner-commands.ts';
 import type { Environment, Process } from './environment.ts';
 
-/** How the runner is started, and what it starts. Paths are as the environment sees them. */
+/** How to start the runner. Paths are as seen in the environment. */
 export interface RunnerCommandLine {
   /** The program and its first arguments: `[node, cella-runner.mjs]`. */
   readonly argv: readonly string[];
-  /** Where the agent's program was installed. */
+  /** The folder of the installed agent program. */
   readonly programDir: string;
-  /** Variables beside those that every program there has; never a key. */
+  /** Variables in addition to those of every program there; never a key. */
   readonly env?: Readonly<Record<string, string>>;
-  /** How long a command that prepares or reads may take, and how much of a transcript the host takes. */
+  /** The timeout of commands that prepare or read, and the longest transcript that the host accepts. */
   readonly limits?: { readonly commandMs?: number; readonly transcriptCharacters?: number };
 }
 
 export interface RunnerCommand<S extends z.ZodType> {
   readonly name: 'setup-session' | 'execute-query' | 'read-transcript';
   readonly lines: Iterable<object>;
-  /** What its lines say, beside the one of an error. */
+  /** The schema of its lines, apart from the line for an error. */
   readonly says: S;
   /** Called with a function that sends more lines. Without it, the input ends after `lines`. */
   readonly onInput?: (say: (line: object) => Promise<void>) => void;
-  /** Whether a line tells a failure by itself: all else that ends with another code than 0 has ended without a word. */
+  /** Whether a line itself reports a failure. Any other command with an exit code other than 0 ended without a report. */
   readonly tellsFailure?: (line: z.output<S>) => boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -42,7 +43,7 @@ export async function* runRunnerCommand<S extends z.ZodType>(
   { name, lines, says, onInput, tellsFailure = () => false, signal }: RunnerCommand<S>,
 ): AsyncGenerator<z.output<S>> {
   const running = await primitive.exec([...argv, name], { stdin: 'pipe', env, signal });
-  // Its log is not for those who ask: it may speak of what they must not see.
+  // Callers do not get the log, which can mention things they must not see.
   running.stderr.resume();
   const { stdin } = running;
   try {
@@ -64,8 +65,8 @@ export async function* runRunnerCommand<S extends z.ZodType>(
     }
     const exit = await running.exited;
     if (unsaid !== undefined) throw unsaid;
-    const told = last !== undefined && (exit.code === 0 || (exit.code !== undefined && tellsFailure(last)));
-    if (!told) throw gone(name, exit);
+    const complete = last !== undefined && (exit.code === 0 || (exit.code !== undefined && tellsFailure(last)));
+    if (!complete) throw gone(name, exit);
   } finally {
     running.kill();
   }
@@ -80,10 +81,10 @@ async function sendAll(
   toEnd?.end();
 }
 
-/** Resolves when there is room for more, or when the reader has gone. */
+/** Resolves when there is room for more, or when the reader is gone. */
 async function write(stdin: Writable | undefined, text: string): Promise<void> {
   if (Buffer.byteLength(text) > LINE_BYTES) {
-    throw new CellaError('TOO_LARGE', `What the runner is told has ${LINE_BYTES} bytes at most.`);
+    throw new CellaError('TOO_LARGE', `A message to the runner may have ${LINE_BYTES} bytes.`);
   }
   await new Promise<void>((resolve) => {
     if (!stdin?.writable) resolve();
@@ -91,7 +92,7 @@ async function write(stdin: Writable | undefined, text: string): Promise<void> {
   });
 }
 
-/** Ends with the pipe. One that is silent and open after the end of the runner is held by another process. */
+/** Ends with the pipe. If the pipe stays open and silent after the runner's end, another process holds it. */
 async function* outputOf({ stdout, exited }: Process): AsyncGenerator<Uint8Array> {
   let over = false;
   let wake = () => {};
@@ -103,10 +104,10 @@ async function* outputOf({ stdout, exited }: Process): AsyncGenerator<Uint8Array
   const chunks = stdout[Symbol.asyncIterator]();
   for (;;) {
     const next = chunks.next();
-    const woken = new Promise<void>((resolve) => {
+    const notified = new Promise<void>((resolve) => {
       wake = resolve;
     });
-    if (!over) await Promise.race([next, woken]);
+    if (!over) await Promise.race([next, notified]);
     if (over && !(await settlesWithin(next, SILENT_PIPE_MS))) {
       stdout.destroy();
       return;
@@ -126,10 +127,11 @@ async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unk
 
 function parsedLine(line: Line): unknown {
   if (line.kind === 'cut') throw broken(`a line of more than ${LINE_BYTES} bytes`);
+  if (!isCheapToParse(line.bytes)) throw broken('a line that has too many parts, or is too deep');
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line.bytes));
   } catch {
-    // The reason would quote the line, which may say anything.
+    // The parser's message would quote the line, which may contain anything.
     throw broken('a line that is no JSON');
   }
 }
@@ -144,6 +146,6 @@ function broken(what: string): CellaError {
 
 function gone(name: string, exit: ProcessExit): CellaError {
   const how = exit.signal === undefined ? `with code ${exit.code} and no answer` : `by ${exit.signal}`;
-  const why = exit.outOfMemory ? ', as the memory that its place may have was used up' : '';
+  const why = exit.outOfMemory ? ', because it reached its memory limit' : '';
   return new CellaError('RUNNER_GONE', `The runner's ${name} ended ${how}${why}.`, { details: { ...exit } });
 }

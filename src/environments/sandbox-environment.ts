@@ -1,12 +1,12 @@
-/** An environment in a sandbox or container. Programs run inside; files are reached on the host, in the same folders. */
+/** An environment in a sandbox or container. Programs run inside; the host reaches the files in the same folders. */
 
-import { Readable, Writable } from 'node:stream';
+import { Writable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
-import type { ByteSource } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ProgramSpec } from '../protocol/host-payloads.ts';
+import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
-import { fileRights, folderId } from '../sandbox/spec.ts';
+import { folderId } from '../sandbox/named-folders.ts';
+import { fileRights } from '../sandbox/sandbox-user.ts';
 import {
   BaseEnvironment,
   checkProgram,
@@ -28,9 +28,10 @@ import {
 } from './files/environment-files.ts';
 import type { FilesRoot } from './files/session-files.ts';
 import type { ByteSink, RunningProgram } from './kernel-host.ts';
+import { toReadable } from './run-to-end.ts';
 
 interface SandboxEnvironmentOptions {
-  /** Opens a host around the same folders each time; called again after the first host has ended. */
+  /** Opens a host around the same folders each time; called again after the previous host ended. */
   readonly open: () => Promise<EnvironmentSandbox>;
   /** Variables of every program, in addition to the host's own. */
   readonly env?: Readonly<Record<string, string>>;
@@ -80,7 +81,7 @@ export class SandboxEnvironment extends BaseEnvironment {
     }
   }
 
-  /** Attaches to an environment of a process that has ended. The first program opens a new host for it. */
+  /** Attaches to an environment whose process has ended. The first program opens a new host for it. */
   static async attach(handle: unknown, options: SandboxEnvironmentOptions): Promise<SandboxEnvironment> {
     const { id, kind, folders } = readHandle(handle, ['sandbox', 'docker']);
     if (kind === 'local') throw new CellaError('INVALID_OPTIONS', 'This is the handle of a local environment.');
@@ -119,7 +120,7 @@ export class SandboxEnvironment extends BaseEnvironment {
     if (before.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.endProcesses();
     if (before.kind === 'running') await before.sandbox.close();
-    // #begin sees that the environment has ended, and closes the host.
+    // #begin notices that the environment has ended, and closes the host.
     if (before.kind === 'opening') await before.sandbox.catch(() => {});
   }
 
@@ -159,7 +160,7 @@ export class SandboxEnvironment extends BaseEnvironment {
   }
 }
 
-/** How the host reaches the files of an environment that is not open yet. */
+/** How the host reaches the files of an environment that is not open. */
 function rootsOf(kind: SandboxEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
   const rootOf = ({ host, inside }: MappedFolder): FilesRoot => {
     const path = realFolder(host);
@@ -194,7 +195,7 @@ function exitOf(program: string, { problem, ...exit }: Awaited<RunningProgram['e
     throw new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${problem}.`);
   }
   if (exit.code !== undefined) return { code: exit.code };
-  // With another signal, memory ran out for one of its children, and this one has a reason of its own.
+  // With any other signal, one of its children ran out of memory, and this process ended for its own reason.
   return exit.outOfMemory && exit.signal === 'SIGKILL'
     ? { signal: exit.signal, outOfMemory: true }
     : { signal: exit.signal };
@@ -203,38 +204,18 @@ function exitOf(program: string, { problem, ...exit }: Awaited<RunningProgram['e
 /** What a SandboxEnvironment runs in. `openAgentSandbox` opens one. */
 interface EnvironmentSandbox {
   readonly kind: 'sandbox' | 'docker';
-  /** As they are inside. */
+  /** Paths inside the sandbox. */
   readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
-  /** The same two, on the host. */
+  /** The same folders on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
-  /** How their files are reached there. */
+  /** How the host reaches their files. */
   readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
-  /** Whether it can still run something. */
+  /** Whether it can still run programs. */
   readonly alive: boolean;
-  /** Why it could not be closed around its first process, if it could not: nothing has begun in it. */
+  /** Why the first process could not be isolated, if it could not: then nothing has started. */
   readonly failure?: Error | undefined;
   exec(program: ProgramSpec): Promise<RunningProgram>;
   close(): Promise<void>;
-}
-
-function toReadable(source: ByteSource): Readable {
-  let begun = false;
-  const stream: Readable = new Readable({
-    read() {
-      if (begun) return source.resume();
-      begun = true;
-      source.read(
-        // A chunk is valid during this call alone.
-        (chunk) => stream.push(Buffer.from(chunk)),
-        () => stream.push(null),
-      );
-    },
-    destroy(error, done) {
-      source.close();
-      done(error);
-    },
-  });
-  return stream;
 }
 
 function toWritable(sink: ByteSink): Writable {

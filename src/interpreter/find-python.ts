@@ -7,11 +7,11 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { runProgram } from '../lib/process-end.ts';
 import { MemoizedByKey } from '../lib/single-flight.ts';
+import type { Interpreter } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Interpreter } from '../protocol/interpreter.ts';
 import { packageFile } from './package-file.ts';
 
-/** A Python of the host. Wheels for it are chosen by itself. */
+/** A Python of the host. It chooses wheels for itself. */
 export interface HostInterpreter extends Interpreter {
   /** The program itself, if the given path is a version manager's shim. */
   readonly executable: string;
@@ -33,7 +33,7 @@ const ProbeAnswer = Version.extend({
   packageFolders: z.array(z.string().startsWith('/')),
 });
 
-/** The path of `wanted`, a path or a name on PATH; without it, of the machine's `python3`. */
+/** The path of `wanted`, which is a path or a name on PATH. Defaults to the machine's `python3`. */
 export async function findPython(wanted?: string, searchPath = hostSearchPath()): Promise<string> {
   const name = wanted ?? 'python3';
   if (name.includes('/')) {
@@ -41,7 +41,7 @@ export async function findPython(wanted?: string, searchPath = hostSearchPath())
     if (await isProgram(path)) return path;
     throw new CellaError('PYTHON_NOT_FOUND', `${path} is not a program that this user can run.`, { details: { path } });
   }
-  // A relative entry of PATH would name a program in whatever folder the code works in.
+  // A relative entry of PATH would search whatever folder the code works in.
   const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
   let shim: string | undefined;
   for (const folder of folders) {
@@ -66,18 +66,18 @@ async function isProgram(path: string): Promise<boolean> {
     await access(path, constants.X_OK);
     return (await stat(path)).isFile();
   } catch {
-    return false; // missing, or not for this user
+    return false; // missing, or not executable for this user
   }
 }
 
-/** A version manager's shim finds the interpreter anew at each start, which costs more than the start itself. */
+/** A version manager's shim looks up the interpreter at each start, which takes longer than the start itself. */
 async function isScript(path: string): Promise<boolean> {
   try {
     await using file = await open(path);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0);
     return bytesRead === 2 && buffer.toString('latin1') === '#!';
   } catch {
-    return false; // it may be run but not read, as programs may and scripts may not
+    return false; // executable but not readable, which works for programs and not for scripts
   }
 }
 
@@ -88,7 +88,7 @@ export const probeArgs = (): string[] => ['-I', '-X', 'utf8', '-c', probeProgram
 
 const knownPythons = new MemoizedByKey<string, HostInterpreter>();
 
-/** Asks each Python once. A failure is not remembered: the user may fix it. */
+/** Probes each Python once. Failures are not cached, because the user may fix them. */
 export function probePython(path: string): Promise<HostInterpreter> {
   return knownPythons.get(path, () => runProbe(path));
 }
@@ -98,7 +98,7 @@ async function runProbe(path: string): Promise<HostInterpreter> {
     const why = describeRunFailure(cause);
     throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${why}.`, { cause });
   });
-  const answer = parseJson(output);
+  const answer = parseJsonOrUndefined(output);
   const version = oldVersion(answer);
   if (version) {
     const message = `${path} is Python ${version.join('.')}; ${OLDEST_PYTHON} or later is needed.`;
@@ -110,7 +110,18 @@ async function runProbe(path: string): Promise<HostInterpreter> {
   throw new CellaError('PYTHON_NOT_FOUND', `${path} did not answer as a Python does: ${words}.`);
 }
 
-/** The version in an answer of the probe, if Cella does not run on it. */
+/** A warning before the first kernel starts: this machine has no Python, or none that Cella can use. */
+export async function missingPythonWarning(wanted?: string): Promise<string | undefined> {
+  try {
+    await probePython(await findPython(wanted));
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return `${error.message} Sandboxed kernels cannot start without it. ${error.advice}`;
+  }
+}
+
+/** The version in a probe's answer, if Cella does not support it. */
 export function oldVersion(answer: unknown): readonly number[] | undefined {
   const { version } = Version.safeParse(answer).data ?? {};
   if (!version) return undefined;
@@ -120,7 +131,7 @@ export function oldVersion(answer: unknown): readonly number[] | undefined {
 }
 
 export function readProbeAnswer(text: string): HostInterpreter | undefined {
-  const answer = ProbeAnswer.safeParse(parseJson(text)).data;
+  const answer = ProbeAnswer.safeParse(parseJsonOrUndefined(text)).data;
   if (!answer) return undefined;
   const { tag, executable, packageFolders } = answer;
   const [major, minor] = answer.version;
@@ -130,13 +141,13 @@ export function readProbeAnswer(text: string): HostInterpreter | undefined {
   };
 }
 
-/** A path file may name any folder. One that holds a home or the system is not shown to a sandbox for that. */
+/** A path file may name any folder. A folder that contains a home or the system is not mounted into a sandbox for that. */
 export function holdsPackagesOnly(folder: string): boolean {
   const wide = ['/boot', '/dev', '/etc', '/home', '/proc', '/root', '/run', '/sys', '/tmp', '/var', homedir()];
   return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
 }
 
-/** Why a program failed that `runProgram` ran, in one line: the last line of its stderr, if it wrote one. */
+/** Why a program that `runProgram` ran has failed: the last line of its stderr, if it wrote one. */
 export function describeRunFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };
@@ -146,8 +157,8 @@ export function describeRunFailure(error: unknown): string {
   return typeof signal === 'string' ? `it was ended by ${signal}` : (error.message.trim().split('\n')[0] ?? error.name);
 }
 
-/** Undefined where the text is no JSON, which no schema takes. */
-export function parseJson(text: string): unknown {
+/** Undefined if the text is not JSON. No schema accepts undefined. */
+export function parseJsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 let packageRoot: URL | undefined;
 
-/** The path of a file of the package, by its name from the package's root. */
+/** The path of a packaged file, by its name relative to the package's root. */
 export function packageFile(name: string): string {
   packageRoot ??= findPackageRoot();
   return fileURLToPath(new URL(name, packageRoot));
@@ -36,7 +36,7 @@ export function kernelPackage(): string {
 }
 
 export interface KernelSources {
-  /** Of their names and text. */
+  /** A hash of the file names and their text. */
   readonly hash: string;
   readonly files: ReadonlyMap<string, Buffer>;
 }

@@ -1,18 +1,17 @@
-/** Saves one kernel automatically: some time after its last cell, from a fork beside its work, and before it ends. */
+/** Saves one kernel automatically: some time after its last cell, from a fork while it keeps working, and before it ends. */
 
 import { availableParallelism } from 'node:os';
 import { Kernel } from '../kernel/kernel.ts';
-import { Semaphore } from '../lib/semaphore.ts';
+import { Semaphore } from '../lib/queues.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Manifest } from '../protocol/kernel-state.ts';
 import { type CheckpointLabel, type DurableCheckpoints, isKernelFault } from './durable-checkpoints.ts';
-import type { KernelProcess } from './kernel-process.ts';
-import { takeSnapshot, waitReady } from './shared-environment.ts';
+import { type KernelProcess, takeSnapshot, waitReady } from './kernel-process.ts';
 
 /** Shared by all kernels of this process: if hundreds became idle together, as many forks would take too much memory. */
 const saveSlots = new Semaphore(Math.max(2, availableParallelism()));
 
-/** A fork of a kernel, which runs nothing, and how many executions there were by then. */
+/** A fork of a kernel that runs nothing, with the number of executions at that time. */
 interface SaveFork {
   readonly kernel: Kernel;
   readonly execution: number;
@@ -22,8 +21,8 @@ interface AutosaveOptions {
   readonly afterMs: number;
   readonly durableCheckpoints: DurableCheckpoints | undefined;
   /**
-   * A fork of the kernel to save from; undefined if there is nothing to save now, or it was saved in place. Calls `forked`
-   * once there is a fork, before anything else can be done with the kernel.
+   * Returns a fork of the kernel to save from; undefined if there is nothing to save now, or it was saved in place. Calls
+   * `forked` once the fork exists, before the kernel can change.
    */
   readonly fork: (forked: () => void) => Promise<SaveFork | undefined>;
   readonly onSaved: ((manifest: Manifest) => void) | undefined;
@@ -33,9 +32,9 @@ export class Autosave {
   readonly #options: AutosaveOptions;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> = Promise.resolve();
-  /** Resolves when the fork is written, or could not be. */
+  /** Resolves when the fork is written, or writing it has failed. */
   #written: Promise<void> = Promise.resolve();
-  /** Whether something has changed since the last save. */
+  /** Whether anything has changed since the last save. */
   #changed = false;
   #closed = false;
 
@@ -43,7 +42,7 @@ export class Autosave {
     this.#options = options;
   }
 
-  /** No save while a cell runs. */
+  /** Prevents saves while a cell runs. */
   cellStarted(): void {
     clearTimeout(this.#timer);
   }
@@ -60,13 +59,13 @@ export class Autosave {
     ).unref();
   }
 
-  /** Saves what has changed, beside the kernel's work. */
+  /** Saves changes while the kernel keeps working. */
   saveNow(): Promise<void> {
     this.#saving = this.#saving.catch(() => {}).then(() => this.#save());
     return this.#saving;
   }
 
-  /** Saves what has changed from the kernel itself. */
+  /** Saves changes from the kernel itself. */
   async saveInPlace(kernel: Kernel, execution: number): Promise<void> {
     clearTimeout(this.#timer);
     // A save under way ends with the environment of this kernel, so it must be written first.
@@ -161,7 +160,7 @@ export async function saveBeforeEnd({ kernel, executions }: KernelProcess, autos
   try {
     if (kernel) await autosave.saveInPlace(kernel, executions);
   } catch (error) {
-    // Caused by user code: the next result tells how old the last save is.
+    // Caused by user code: the next result reports the age of the last save.
     if (!isKernelFault(error)) throw error;
   }
 }
@@ -175,7 +174,7 @@ export async function saveCheckpoint(
   try {
     return await autosave.write(kernel, { kind: 'checkpoint', ...purpose });
   } catch (cause) {
-    // It may have died before it was asked: then it is not idle, though nothing runs.
+    // The kernel may have died before the request: then it is not idle, although nothing runs.
     const busy = cause instanceof CellaError && cause.code === 'KERNEL_BUSY';
     throw busy && kernel.dead ? new CellaError(kernel.dead.code, kernel.dead.message, { cause }) : cause;
   }

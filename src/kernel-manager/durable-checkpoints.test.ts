@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { Kernel } from '../kernel/kernel.ts';
 import { KernelBudget } from '../kernel/kernel-budget.ts';
 import type { PartHeader } from '../protocol/kernel-payloads.ts';
-import { FileStorage } from '../storage/file/storage.ts';
+import { FileStorage } from '../storage/file/file-storage.ts';
 import { DurableCheckpoints } from './durable-checkpoints.ts';
 
 type Part = (header: PartHeader, bytes: Buffer) => void;

@@ -3,15 +3,46 @@
 import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
+import { SerialQueue } from '../lib/queues.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, Status } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { Autosave } from './autosave.ts';
-import type { ExecutionQueue } from './execution-queue.ts';
-import type { KernelProcess } from './kernel-process.ts';
+import type { KernelRollback } from './kernel-checkpoints.ts';
+import { type KernelProcess, takeSnapshot } from './kernel-process.ts';
 import { type Recovery, sessionClosed } from './recovery.ts';
-import type { KernelRollback } from './rollback.ts';
-import { takeSnapshot } from './shared-environment.ts';
+
+/** Executions of one session: one at a time, in the order they came, with a limit on how many may wait. */
+export class ExecutionQueue extends SerialQueue {
+  readonly #limit: () => number;
+  #pending = 0;
+
+  constructor(limit: () => number) {
+    super();
+    this.#limit = limit;
+  }
+
+  /** Executions that run or wait. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** Counts one more execution; call what it returns when the execution has ended. Throws `KERNEL_BUSY` if too many wait. */
+  enter(): () => void {
+    if (this.#pending > this.#limit()) {
+      const queued = this.#pending - 1;
+      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
+        details: { queued },
+      });
+    }
+    this.#pending++;
+    let pending = true;
+    return () => {
+      if (pending) this.#pending--;
+      pending = false;
+    };
+  }
+}
 
 export interface CellOptions {
   readonly settings: ExecutionSettings;

@@ -1,8 +1,8 @@
 /**
- * One agent key's kernel over time: starts it, runs cells, saves, rolls back, hibernates and closes it.
+ * Manages one agent key's kernel over time: starts it, runs cells, saves, rolls back, hibernates and closes it.
  *
- * It locks itself: what changes the kernel waits for its turn in one queue. What only needs a live kernel (`environment`,
- * `attachProcess`, input answers, `interrupt`) does not wait.
+ * It locks itself: operations that start, replace or end the kernel wait in one queue. Operations that only need a live kernel
+ * (`environment`, `attachProcess`, input answers, `interrupt`) do not wait while there is one.
  */
 
 import type { KernelHost } from '../environments/kernel-host.ts';
@@ -15,14 +15,19 @@ import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { Checkpoint, Manifest, Restored } from '../protocol/kernel-state.ts';
 import type { Clock } from '../storage/contract.ts';
 import { Autosave, forkForSave, saveBeforeEnd } from './autosave.ts';
-import { ExecutionQueue } from './execution-queue.ts';
-import { type CellOptions, type EndedCell, KernelCells } from './kernel-cells.ts';
-import { KernelCheckpoints } from './kernel-checkpoints.ts';
-import { type AttachedProcess, EMPTY, KernelProcess, type KernelProcessOptions, LAST_SAVE } from './kernel-process.ts';
-import type { SlotHolder } from './kernel-slots.ts';
-import { Recovery, type RecoveryOptions } from './recovery.ts';
-import { KernelRollback } from './rollback.ts';
-import { type SharedEnvironment, takeSnapshot } from './shared-environment.ts';
+import { type CellOptions, type EndedCell, ExecutionQueue, KernelCells } from './kernel-cells.ts';
+import { KernelCheckpoints, KernelRollback } from './kernel-checkpoints.ts';
+import {
+  type AttachedProcess,
+  EMPTY,
+  KernelProcess,
+  type KernelProcessOptions,
+  LAST_SAVE,
+  type SharedEnvironment,
+  takeSnapshot,
+} from './kernel-process.ts';
+import type { SlotOwner } from './kernel-slots.ts';
+import { Recovery, type RecoveryOptions, sessionClosed } from './recovery.ts';
 
 interface KernelManagerOptions extends KernelProcessOptions, RecoveryOptions {
   readonly clock: Clock;
@@ -32,7 +37,7 @@ interface KernelManagerOptions extends KernelProcessOptions, RecoveryOptions {
   readonly saveAfterMs: number;
   /** Called for each save that was written. */
   readonly onSaved?: (manifest: Manifest) => void;
-  /** Called for each cell that has run, before its caller gets the result. */
+  /** Called for each finished cell, before its caller gets the result. */
   readonly onCell: (cell: EndedCell) => void;
 }
 
@@ -42,7 +47,7 @@ interface ForkTarget {
   close(): Promise<void>;
 }
 
-export class KernelManager implements SlotHolder {
+export class KernelManager implements SlotOwner {
   readonly #options: KernelManagerOptions;
   readonly #queue: ExecutionQueue;
   readonly #process: KernelProcess;
@@ -61,7 +66,7 @@ export class KernelManager implements SlotHolder {
     const autosave = new Autosave({
       afterMs: saveAfterMs,
       durableCheckpoints,
-      // The kernel is not idle meanwhile: callers who wait for a slot could not take its slot.
+      // During the save the kernel is not idle and keeps its slot, so waiting callers are served afterwards.
       fork: (forked) =>
         queue.run(() => forkForSave(kernelProcess, autosave, forked)).finally(() => slots.hibernateIdle()),
       onSaved,
@@ -78,13 +83,13 @@ export class KernelManager implements SlotHolder {
     this.#cells = new KernelCells({ ...parts, onCell, onIdle: () => this.#becomeIdle() });
   }
 
-  /** On the host; 0 if no kernel is alive. */
+  /** The pid on the host; 0 if no kernel is alive. */
   get pid(): number {
     const environment = this.#process.shared?.environment;
     return environment?.alive ? environment.pid : 0;
   }
 
-  /** How many executions there were, also in earlier processes. */
+  /** The number of executions, including those in earlier processes. */
   get executions(): number {
     return this.#process.executions;
   }
@@ -97,29 +102,28 @@ export class KernelManager implements SlotHolder {
     return canHibernate ? this.#idleSince : undefined;
   }
 
-  /** How often the kernel was restarted after it had died. */
+  /** How often the kernel was restarted after it died. */
   get recoveries(): number {
     return this.#recovery.total;
   }
 
   /** Resolves when a kernel is ready. */
   async start(): Promise<void> {
-    await this.#recovery.ensureRunning();
-    this.#becomeIdle();
+    await this.#locked(() => this.#recovery.ensureRunning());
   }
 
   /** Where the kernel runs. Starts it if needed. */
   async environment(): Promise<KernelHost> {
-    await this.#recovery.ensureRunning();
+    await this.#ensureRunning();
     return this.#process.requireShared.environment;
   }
 
-  /** Runs a program beside the kernel, until the kernel is reset, hibernated or closed. */
+  /** Runs a program next to the kernel, until the kernel is reset, hibernated or closed. */
   async attachProcess<P extends AttachedProcess>(start: (environment: KernelHost) => Promise<P>): Promise<P> {
     const onExit = () => {
       if (!this.#recovery.closed) this.#becomeIdle();
     };
-    return await this.#process.attached.attach(async () => await start(await this.environment()), onExit);
+    return await this.#process.attached.attach(() => this.environment(), start, onExit);
   }
 
   /** Runs a cell in its turn, at once if the kernel is idle. Throws `KERNEL_BUSY` if too many wait. */
@@ -148,7 +152,7 @@ export class KernelManager implements SlotHolder {
     return await this.#ask(method, params);
   }
 
-  /** Has a live kernel import packages from this folder, after the cells that wait. */
+  /** Makes a live kernel import packages from this folder, after the waiting cells. */
   async usePackages(folder: string | undefined): Promise<void> {
     if (this.pid > 0) await this.#ask('usePackages', { folder: folder ?? null });
   }
@@ -189,7 +193,7 @@ export class KernelManager implements SlotHolder {
     return this.#locked(() => this.#checkpoints.delete(idOrName));
   }
 
-  /** Another kernel with the same memory, in the same environment, for the manager of what `open` returns. */
+  /** Starts another kernel with the same memory, in the same environment, for the manager that `open` returns. */
   fork<T extends ForkTarget>(from: string | undefined, open: () => Promise<T>): Promise<T> {
     return this.#locked(async () => {
       const checkpoint = from === undefined ? undefined : this.#checkpoints.findLive(from);
@@ -210,7 +214,7 @@ export class KernelManager implements SlotHolder {
     });
   }
 
-  /** Clears every variable, in the same environment. Ends what runs, and comes before all that waits. */
+  /** Clears every variable, in the same environment. Ends running code and goes before all waiting cells. */
   reset(): Promise<void> {
     return this.#preempt(async () => {
       this.#process.attached.killAll();
@@ -220,7 +224,7 @@ export class KernelManager implements SlotHolder {
     });
   }
 
-  /** Ends the environment and starts another. Ends what runs, and comes before all that waits. */
+  /** Ends the environment and starts another. Ends running code and goes before all waiting cells. */
   restart(): Promise<void> {
     return this.#preempt(async () => {
       await this.#autosave.deleteSaves();
@@ -249,7 +253,7 @@ export class KernelManager implements SlotHolder {
     });
   }
 
-  /** Ends the kernel. With `save`, what has changed is saved first, unless code runs or waits: that is ended at once. */
+  /** Ends the kernel. With `save`, changes are saved first, unless code runs or waits: then it ends at once. */
   async close({ save }: { readonly save: boolean }): Promise<void> {
     if (this.#recovery.closed) return;
     const busy = this.#queue.pending > 0;
@@ -258,23 +262,25 @@ export class KernelManager implements SlotHolder {
       this.#process.expectDeath();
       await this.#process.kernel?.close();
     }
-    await this.#queue.idle();
-    await this.#recovery.settled();
-    // In its turn: an automatic save that starts meanwhile would keep the kernel from saving, and would end with it.
-    try {
-      await this.#queue.run(async () => {
-        const { kernel } = this.#process;
+    // Queued, because an automatic save that starts meanwhile would block the last save and end with the kernel. Later calls in
+    // the queue find the session closed.
+    await this.#queue.run(async () => {
+      const { kernel } = this.#process;
+      try {
         if (save && !busy && kernel && !kernel.dead) await this.#saveBeforeEnd();
-      });
-    } finally {
-      // No process is left behind, also if the save failed.
-      this.#recovery.close();
-      this.#autosave.close();
-      await this.#process.release('the session was closed');
-    }
+      } finally {
+        // Leaves no process behind, even if the save failed.
+        this.#recovery.close();
+        this.#autosave.close();
+        await this.#process.release('the session was closed');
+      }
+    });
   }
 
-  /** Private memory of the kernels in its environment, in bytes; 0 if they were counted before. Forks share an environment. */
+  /**
+   * Private memory of the kernels in its environment, in bytes; 0 if `counted` contains the environment already, which forks
+   * share.
+   */
   async memory(counted: Set<unknown>): Promise<number> {
     const environment = this.#process.shared?.environment;
     if (counted.has(environment)) return 0;
@@ -287,10 +293,19 @@ export class KernelManager implements SlotHolder {
   async #adopt(shared: SharedEnvironment, link: KernelConnection, executions: number): Promise<void> {
     this.#process.executions = executions;
     this.#process.useEnvironment(shared);
-    await this.#process.attach(link, undefined, { fromSnapshot: true });
-    // This kernel must not recover what the key had before.
+    await this.#process.attach(link, { fromSnapshot: true });
+    // This kernel must not restore earlier saves of the key.
     await this.#autosave.deleteSaves();
     this.#autosave.changed();
+  }
+
+  /** Returns at once if a kernel is alive, because its code may be waiting for this. Otherwise starts one through the queue. */
+  async #ensureRunning(): Promise<void> {
+    const { kernel, shared } = this.#process;
+    if (this.#recovery.over) throw sessionClosed();
+    if (shared && kernel && !kernel.dead) return;
+    // A cell that starts the kernel may keep running for hours.
+    await (this.#recovery.starting ?? this.#queue.runNext(() => this.#recovery.ensureRunning()));
   }
 
   async #clear(): Promise<Kernel> {

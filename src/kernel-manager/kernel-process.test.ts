@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import type { KernelHost, KernelHostListener } from '../environments/kernel-host.ts';
-import { KernelProcess } from './kernel-process.ts';
+import { KernelProcess, SharedEnvironment } from './kernel-process.ts';
 import { unlimitedSlots } from './kernel-slots.ts';
-import { SharedEnvironment } from './shared-environment.ts';
 
 /** As much of an environment as SharedEnvironment uses. It closes when `end` is called. */
 function fakeEnvironment() {
@@ -16,6 +15,7 @@ function fakeEnvironment() {
 
 function kernelProcess(): KernelProcess {
   const options = {
+    checkFolders: async () => {},
     checkpointLimits: { maxCount: 5, undo: 5, maxBytes: 1000 },
     onDenied: () => {},
     background: () => {},
@@ -27,29 +27,29 @@ function kernelProcess(): KernelProcess {
 const checkpoint = (snapshot: number) => ({ snapshot, id: `checkpoint-${snapshot}`, createdAt: 0, execution: 0 });
 
 test('an environment that takes its time to end takes no snapshot of the next one with it', async () => {
-  const agent = kernelProcess();
+  const kernel = kernelProcess();
   const [old, next] = [fakeEnvironment(), fakeEnvironment()];
-  agent.useEnvironment(new SharedEnvironment(old.environment));
-  agent.checkpoints.add(checkpoint(1));
-  const left = agent.release('the sandbox ran out of memory', { keepSlot: true });
-  agent.useEnvironment(new SharedEnvironment(next.environment));
-  agent.checkpoints.add(checkpoint(2));
+  kernel.useEnvironment(new SharedEnvironment(old.environment));
+  kernel.checkpoints.add(checkpoint(1));
+  const left = kernel.release('the sandbox ran out of memory', { keepSlot: true });
+  kernel.useEnvironment(new SharedEnvironment(next.environment));
+  kernel.checkpoints.add(checkpoint(2));
   old.end();
   await left;
-  expect(agent.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
+  expect(kernel.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
 });
 
 test('an open transaction ends with the environment that its snapshot is in', async () => {
-  const agent = kernelProcess();
+  const kernel = kernelProcess();
   const old = fakeEnvironment();
-  agent.useEnvironment(new SharedEnvironment(old.environment));
-  agent.transaction.begin();
-  agent.transaction.leaveOpen(7);
-  agent.transaction.end();
-  expect(agent.transaction.open).toBe(7);
+  kernel.useEnvironment(new SharedEnvironment(old.environment));
+  kernel.transaction.begin();
+  kernel.transaction.leaveOpen(7);
+  kernel.transaction.end();
+  expect(kernel.transaction.open).toBe(7);
   old.lose(8);
-  expect(agent.transaction.open).toBe(7);
+  expect(kernel.transaction.open).toBe(7);
   old.lose(7);
-  expect(agent.transaction.none).toBe(true);
-  expect(() => agent.transaction.take()).toThrow('There is no open transaction.');
+  expect(kernel.transaction.none).toBe(true);
+  expect(() => kernel.transaction.take()).toThrow('There is no open transaction.');
 });

@@ -7,25 +7,124 @@
  * One kernel at a time. Attached processes, live checkpoints and an open transaction end with the environment.
  */
 
-import type { KernelHostListener } from '../environments/kernel-host.ts';
+import { randomInt } from 'node:crypto';
+import type { KernelHost, KernelHostListener, StartKernelOptions } from '../environments/kernel-host.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Death, DisplayEvent, Notice, OutputEvent, ProgressEvent } from '../protocol/execution-events.ts';
-import type { KernelSlot, KernelSlots, SlotHolder } from './kernel-slots.ts';
-import { type SharedEnvironment, waitReady } from './shared-environment.ts';
+import type { Death, DisplayEvent, OutputEvent, ProgressEvent } from '../protocol/execution-events.ts';
+import type { KernelSlot, KernelSlots, SlotOwner } from './kernel-slots.ts';
 import { type LiveCheckpointLimits, LiveCheckpoints, Transaction } from './snapshots.ts';
 
+/** Opens the environments of one agent key, one after the other. */
+export interface EnvironmentSource {
+  /** `fresh`: the key had no folder before, and therefore no saves. */
+  open(): Promise<{ environment: KernelHost; first?: Promise<KernelConnection>; fresh: boolean }>;
+  launchOptions(): StartKernelOptions;
+}
+
+/** An environment that a kernel and its forks share, and the snapshots (frozen forks) in it. Closed when its last kernel is released. */
+export class SharedEnvironment {
+  readonly environment: KernelHost;
+  readonly #listeners = new Set<KernelHostListener>();
+
+  constructor(environment: KernelHost) {
+    this.environment = environment;
+    environment.listen({
+      snapshotLost: (snapshot, outOfMemory) => {
+        for (const listener of this.#listeners) listener.snapshotLost(snapshot, outOfMemory);
+      },
+      // It is not visible from outside which of its kernels it was.
+      networkDenied: (attempt) => {
+        for (const listener of this.#listeners) listener.networkDenied(attempt);
+      },
+    });
+  }
+
+  /** Returns the function that releases it. The last release closes the environment. */
+  retain(listener: KernelHostListener): () => Promise<void> {
+    this.#listeners.add(listener);
+    return async () => {
+      if (this.#listeners.delete(listener) && this.#listeners.size === 0) await this.environment.close();
+    };
+  }
+
+  /** Whether at most one kernel runs here. */
+  get unshared(): boolean {
+    return this.#listeners.size <= 1;
+  }
+
+  /** Unpredictable: code that could guess it could put a process of its own in place of the snapshot. */
+  newSnapshotId(): number {
+    return randomInt(1, 2 ** 31);
+  }
+
+  async launch(options: StartKernelOptions): Promise<KernelConnection> {
+    const { from } = options;
+    try {
+      return await this.environment.startKernel(options);
+    } catch (error) {
+      if (from && !from.keep) this.environment.dropSnapshot(from.snapshot);
+      throw error;
+    }
+  }
+}
+
+/** How long a snapshot may take to become a kernel. */
+const SNAPSHOT_READY_MS = 10_000;
+/** How long a new kernel may take to be ready, on the busiest machine. No user code runs before. */
+const HELLO_MS = 60_000;
+
+/** Freezes a fork of the kernel, and returns its number. */
+export async function takeSnapshot(kernel: Kernel, shared: SharedEnvironment): Promise<number> {
+  const snapshot = shared.newSnapshotId();
+  try {
+    await kernel.takeSnapshot(snapshot);
+    return snapshot;
+  } catch (error) {
+    // It may have been taken before the kernel ended.
+    shared.environment.dropSnapshot(snapshot);
+    throw error;
+  }
+}
+
+/** How often to check the folders of a kernel that is not ready: it may wait for a hanging one. */
+const FOLDER_CHECK_MS = 5000;
+
+interface ReadyOptions {
+  readonly fromSnapshot: boolean;
+  /** Omit it if becoming ready does not touch any of the folders. */
+  readonly checkFolders?: () => Promise<void>;
+}
+
+/**
+ * Kills a kernel that does not become ready. A snapshot contains the memory of user code, which may prevent it from becoming a
+ * kernel, and the process that starts kernels may be paused.
+ */
+export async function waitReady(kernel: Kernel, { fromSnapshot, checkFolders }: ReadyOptions): Promise<void> {
+  const timer = setTimeout(() => void kernel.kill(), fromSnapshot ? SNAPSHOT_READY_MS : HELLO_MS);
+  const hangs = Promise.withResolvers<never>();
+  const check = setInterval(() => checkFolders?.().catch(hangs.reject), FOLDER_CHECK_MS);
+  try {
+    await Promise.race([kernel.ready, hangs.promise]);
+  } finally {
+    clearTimeout(timer);
+    clearInterval(check);
+  }
+}
+
 export interface KernelProcessOptions {
+  /** Rejects if a folder that the session names does not answer. */
+  readonly checkFolders: () => Promise<void>;
   readonly checkpointLimits: LiveCheckpointLimits;
-  /** Called for each host that the code may not reach. */
+  /** Called for each host that the code was denied. */
   readonly onDenied: KernelHostListener['networkDenied'];
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Makes the handler of one kernel's calls to the host. */
   readonly handler?: (() => CallHandler) | undefined;
   readonly slots: KernelSlots;
-  /** Called for each kernel that has died, also if it was killed on purpose. */
+  /** Called for each kernel that has died, including intentional kills. */
   readonly onDied?: (death: Death) => void;
   /** Called with the pid that the kernel descends from, each time it changes. */
   readonly onLive?: (pid: number) => void;
@@ -48,7 +147,7 @@ export class KernelProcess {
   /** How many executions there were, also in earlier processes. */
   executions = 0;
   readonly #options: KernelProcessOptions;
-  readonly #holder: SlotHolder;
+  readonly #owner: SlotOwner;
   #startFrom: StartFrom = LAST_SAVE;
   #shared: SharedEnvironment | undefined;
   #releaseEnvironment: () => Promise<void> = async () => {};
@@ -59,9 +158,9 @@ export class KernelProcess {
   /** The next kernel does not recover from a death that was expected. */
   #deathExpected = false;
 
-  constructor(options: KernelProcessOptions, holder: SlotHolder) {
+  constructor(options: KernelProcessOptions, owner: SlotOwner) {
     this.#options = options;
-    this.#holder = holder;
+    this.#owner = owner;
     this.checkpoints = new LiveCheckpoints(options.checkpointLimits, (snapshot) => this.dropSnapshot(snapshot));
   }
 
@@ -91,13 +190,17 @@ export class KernelProcess {
 
   /** Takes a slot, unless it has one. */
   async reserve(): Promise<void> {
-    this.#slot ??= await this.#options.slots.take(this.#holder);
+    this.#slot ??= await this.#options.slots.take(this.#owner);
   }
 
   /** Gives the slot to others. */
   releaseSlot(): void {
     this.#slot?.release();
     this.#slot = undefined;
+  }
+
+  checkFolders(): Promise<void> {
+    return this.#options.checkFolders();
   }
 
   useEnvironment(shared: SharedEnvironment): void {
@@ -117,17 +220,12 @@ export class KernelProcess {
   }
 
   /** Resolves when the kernel at the other end is ready. With `restoring`, a save is still to be loaded: call `restored` then. */
-  async attach(
-    link: KernelConnection,
-    notice: Notice | undefined,
-    { fromSnapshot = false, restoring = false } = {},
-  ): Promise<Kernel> {
+  async attach(link: KernelConnection, { fromSnapshot = false, restoring = false } = {}): Promise<Kernel> {
     const shared = this.requireShared;
     this.#deathExpected = false;
     const kernel = new Kernel(link, {
       background: this.#options.background,
       handler: this.#options.handler?.(),
-      notice,
       generation: this.#generation++,
       executions: () => this.executions,
     });
@@ -137,7 +235,7 @@ export class KernelProcess {
       this.onDeath(kernel, shared, death);
     });
     try {
-      await waitReady(kernel, { fromSnapshot });
+      await waitReady(kernel, { fromSnapshot, checkFolders: this.#options.checkFolders });
     } catch (error) {
       // The next caller must not find it.
       await kernel.kill();
@@ -156,7 +254,7 @@ export class KernelProcess {
     this.#startFrom = EMPTY;
   }
 
-  /** Whether the death of the current kernel is expected. Not so for a kernel that was just attached. */
+  /** Sets whether the death of the current kernel is expected. A newly attached kernel's death is not. */
   expectDeath(expected = true): void {
     this.#deathExpected = expected;
   }
@@ -168,7 +266,7 @@ export class KernelProcess {
     await this.#kernel?.kill();
   }
 
-  /** The next start recovers from this death, though it was expected. */
+  /** Makes the next start recover from this death, although it was expected. */
   recoverFrom(cause: Death): void {
     this.#startFrom = { kind: 'recovery', cause };
   }
@@ -178,7 +276,7 @@ export class KernelProcess {
     if (this.#shared === shared && !shared.environment.alive) this.checkpoints.markAllGone(ENDED);
     if (this.#kernel !== kernel || this.#deathExpected) return;
     this.recoverFrom(death);
-    // Files in /tmp take memory too: a sandbox that ran out of it may have none left for the next kernel.
+    // Files in /tmp use memory too: a sandbox that ran out of memory may have none left for the next kernel.
     if (death.code === 'KERNEL_OUT_OF_MEMORY' && shared.unshared && this.transaction.none) {
       void this.release('the sandbox ran out of memory', { keepSlot: true });
     }
@@ -187,7 +285,7 @@ export class KernelProcess {
   /** Ends the kernel, and the environment with it if no other kernel runs there. `next`: what the next start loads. */
   async release(reason: string, { keepSlot = false, next = this.#startFrom } = {}): Promise<void> {
     this.#startFrom = next;
-    // Forks of the kernel may go on there; its attached processes do not.
+    // Forks of the kernel may stay in the environment; its attached processes do not.
     this.attached.killAll();
     const releaseEnvironment = this.#releaseEnvironment;
     const shared = this.#shared;
@@ -196,7 +294,7 @@ export class KernelProcess {
     this.#shared = undefined;
     this.#deathExpected = true;
     this.transaction.forget();
-    // Before the first await: another kernel may run elsewhere by then, with checkpoints of its own.
+    // Before the first await, after which another kernel may run elsewhere with its own checkpoints.
     this.checkpoints.markAllGone(reason);
     if (shared && !shared.unshared) await kernel?.close();
     await releaseEnvironment();
@@ -223,11 +321,16 @@ class AttachedProcesses {
     return this.#running.size + this.#starting > 0;
   }
 
-  async attach<P extends AttachedProcess>(start: () => Promise<P>, onExit: () => void): Promise<P> {
-    const before = this.#kills;
+  async attach<P extends AttachedProcess>(
+    open: () => Promise<KernelHost>,
+    start: (environment: KernelHost) => Promise<P>,
+    onExit: () => void,
+  ): Promise<P> {
     this.#starting++;
     try {
-      const attached = await start();
+      const environment = await open();
+      const before = this.#kills;
+      const attached = await start(environment);
       this.#running.add(attached);
       const exited = () => {
         this.#running.delete(attached);

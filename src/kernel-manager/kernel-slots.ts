@@ -1,4 +1,7 @@
-/** Limits how many kernels live at a time. A caller who finds no free slot hibernates the kernel that has been idle longest, or waits. */
+/**
+ * Limits how many kernels live at a time. If no slot is free, a caller hibernates the kernel that has been idle longest, or
+ * waits.
+ */
 
 import { onAbort } from '../lib/abort.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -9,7 +12,7 @@ export interface KernelSlot {
 }
 
 /** The user of a slot. */
-export interface SlotHolder {
+export interface SlotOwner {
   /** Since when it has been idle; undefined while it is busy. */
   readonly idleSince?: number | undefined;
   hibernate(): Promise<void>;
@@ -24,8 +27,8 @@ interface SlotWaiter {
 }
 
 export interface KernelSlots {
-  take(holder: SlotHolder): Promise<KernelSlot>;
-  /** Call it when a holder has become idle: a waiting caller may need its slot. */
+  take(owner: SlotOwner): Promise<KernelSlot>;
+  /** Call this when an owner becomes idle, because a waiting caller may need its slot. */
   hibernateIdle(): void;
 }
 
@@ -38,20 +41,20 @@ export const unlimitedSlots: KernelSlots = { take: async () => ({ release: ignor
 const SLOW_MS = 1000;
 
 interface QueuedWaiter {
-  readonly holder: SlotHolder;
+  readonly owner: SlotOwner;
   readonly resolve: (slot: KernelSlot) => void;
 }
 
 export class LimitedKernelSlots implements KernelSlots {
   readonly #most: number;
   readonly #waitMs: number;
-  readonly #holders = new Set<SlotHolder>();
+  readonly #owners = new Set<SlotOwner>();
   readonly #waiters: QueuedWaiter[] = [];
-  /** Those that are hibernating, and those of them that are expected to succeed. */
-  readonly #leaving = new Set<SlotHolder>();
-  readonly #expected = new Set<SlotHolder>();
-  /** Those that could not hibernate: not asked again for the callers that wait now. */
-  readonly #failedToHibernate = new Set<SlotHolder>();
+  /** The owners that are hibernating, and those of them expected to succeed. */
+  readonly #leaving = new Set<SlotOwner>();
+  readonly #expected = new Set<SlotOwner>();
+  /** Owners that could not hibernate. They are not asked again for the callers that wait now. */
+  readonly #failedToHibernate = new Set<SlotOwner>();
   #waits = 0;
 
   constructor(most: number, waitMs: number) {
@@ -60,7 +63,7 @@ export class LimitedKernelSlots implements KernelSlots {
   }
 
   get live(): number {
-    return this.#holders.size;
+    return this.#owners.size;
   }
 
   /** How many callers had to wait so far. */
@@ -69,17 +72,17 @@ export class LimitedKernelSlots implements KernelSlots {
   }
 
   take(
-    holder: SlotHolder,
+    owner: SlotOwner,
     queuer: SlotWaiter = new WaitDeadline(this.#waitMs, (waitMs) => this.exhausted(waitMs)),
   ): Promise<KernelSlot> {
-    if (this.#holders.size < this.#most && this.#waiters.length === 0) {
+    if (this.#owners.size < this.#most && this.#waiters.length === 0) {
       queuer.placed();
-      return Promise.resolve(this.#grant(holder));
+      return Promise.resolve(this.#grant(owner));
     }
     this.#waits++;
     const { promise, resolve, reject } = Promise.withResolvers<KernelSlot>();
     const waiter: QueuedWaiter = {
-      holder,
+      owner,
       resolve: (slot) => {
         queuer.placed();
         resolve(slot);
@@ -96,7 +99,7 @@ export class LimitedKernelSlots implements KernelSlots {
     return promise;
   }
 
-  /** The error of a caller that waited this long in vain. */
+  /** The error for a caller that waited this long without success. */
   exhausted(waitMs: number): CellaError {
     const message = `All ${this.#most} kernels are at work, and none came free within ${waitMs / 1000} s.`;
     return new CellaError('POOL_EXHAUSTED', message, { details: { maxKernels: this.#most, waitMs } });
@@ -104,45 +107,45 @@ export class LimitedKernelSlots implements KernelSlots {
 
   hibernateIdle(): void {
     while (this.#expected.size < this.#waiters.length) {
-      const useful = (one: SlotHolder) => !this.#leaving.has(one) && !this.#failedToHibernate.has(one);
-      const idle = [...this.#holders].filter((one) => one.idleSince !== undefined && useful(one));
+      const useful = (one: SlotOwner) => !this.#leaving.has(one) && !this.#failedToHibernate.has(one);
+      const idle = [...this.#owners].filter((one) => one.idleSince !== undefined && useful(one));
       const longest = idle.toSorted((one, other) => (one.idleSince ?? 0) - (other.idleSince ?? 0))[0];
       if (!longest) return;
       void this.#hibernate(longest);
     }
   }
 
-  /** Frees its slot by hibernating it. If it is slow, or fails, another one is hibernated. */
-  async #hibernate(holder: SlotHolder): Promise<void> {
-    this.#leaving.add(holder);
-    this.#expected.add(holder);
+  /** Frees a slot by hibernating its owner. If that is slow or fails, hibernates another one. */
+  async #hibernate(owner: SlotOwner): Promise<void> {
+    this.#leaving.add(owner);
+    this.#expected.add(owner);
     const timer = setTimeout(() => {
-      this.#expected.delete(holder);
+      this.#expected.delete(owner);
       this.hibernateIdle();
     }, SLOW_MS).unref();
     try {
-      await holder.hibernate();
+      await owner.hibernate();
     } catch {
-      // It stays alive; the next call of its session gets the error.
-      this.#failedToHibernate.add(holder);
+      // The kernel stays alive; the next call of its session gets the error.
+      this.#failedToHibernate.add(owner);
     } finally {
       clearTimeout(timer);
-      this.#leaving.delete(holder);
-      this.#expected.delete(holder);
+      this.#leaving.delete(owner);
+      this.#expected.delete(owner);
     }
     this.hibernateIdle();
   }
 
-  #grant(holder: SlotHolder): KernelSlot {
-    this.#holders.add(holder);
+  #grant(owner: SlotOwner): KernelSlot {
+    this.#owners.add(owner);
     let given = false;
     return {
       release: () => {
         if (given) return;
         given = true;
-        this.#holders.delete(holder);
-        const next = this.#holders.size < this.#most ? this.#waiters.shift() : undefined;
-        next?.resolve(this.#grant(next.holder));
+        this.#owners.delete(owner);
+        const next = this.#owners.size < this.#most ? this.#waiters.shift() : undefined;
+        next?.resolve(this.#grant(next.owner));
       },
     };
   }
@@ -175,7 +178,7 @@ interface WaitOptions {
   readonly exhausted: (waitMs: number) => CellaError;
 }
 
-export class AcquireGroup implements SlotWaiter {
+export class SlotWaiters implements SlotWaiter {
   #state: 'coming' | 'queued' | 'placed' | 'left' = 'coming';
   #leave: (reason: CellaError) => void = () => {};
   /** Set if all callers gave up before it entered the queue: it must not wait there. */

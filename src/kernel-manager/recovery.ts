@@ -1,28 +1,27 @@
 /**
- * Starts the kernel of one agent key, and restores its last save: after a crash, after hibernation, and in another process.
+ * Starts the kernel of one agent key and restores its last save: after a crash, after hibernation, and in another process.
  *
- * A start that fails leaves `startFrom` as it was, so the next attempt starts from the same. A kernel that dies again and
- * again before a cell has ended is not restarted forever.
+ * A failed start leaves `startFrom` unchanged, so the next attempt starts from the same state. A kernel that dies repeatedly
+ * before a cell has ended is not restarted forever.
  */
 
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { Woken } from '../protocol/execution-events.ts';
-import type { LostName, Manifest } from '../protocol/kernel-state.ts';
+import type { Resumed } from '../protocol/execution-events.ts';
+import { type LostVariable, listLost, listRestored, type Manifest } from '../protocol/kernel-state.ts';
 import type { Autosave } from './autosave.ts';
 import { type DurableCheckpoints, isKernelFault } from './durable-checkpoints.ts';
-import { ENDED, type KernelProcess } from './kernel-process.ts';
-import { type EnvironmentSource, SharedEnvironment } from './shared-environment.ts';
+import { ENDED, type EnvironmentSource, type KernelProcess, SharedEnvironment } from './kernel-process.ts';
 
 export interface RecoveryOptions {
   readonly agentKey: string;
   readonly environments: EnvironmentSource;
-  /** Where variables are saved; without it they end with their kernel. */
+  /** Where variables are saved. Without it they are lost with their kernel. */
   readonly durableCheckpoints?: DurableCheckpoints;
 }
 
-/** Recoveries in a row without a cell that finished. */
+/** Consecutive recoveries without a finished cell. */
 const MOST_RECOVERIES = 3;
 
 export class Recovery {
@@ -30,7 +29,6 @@ export class Recovery {
   readonly #process: KernelProcess;
   readonly #autosave: Autosave;
   #starting: Promise<Kernel> | undefined;
-  #saves: Promise<Manifest[]> = Promise.resolve([]);
   #consecutiveCrashes = 0;
   #total = 0;
   #stage: 'open' | 'abandoned' | 'closed' = 'open';
@@ -41,7 +39,7 @@ export class Recovery {
     this.#autosave = autosave;
   }
 
-  /** How often the kernel was restarted after it had died. */
+  /** How often the kernel was restarted after it died. */
   get total(): number {
     return this.#total;
   }
@@ -55,7 +53,7 @@ export class Recovery {
     return this.#stage === 'closed';
   }
 
-  /** It is about to be closed: what has not started does not start any more. */
+  /** Called before closing: nothing new starts any more. */
   abandon(): void {
     if (this.#stage === 'open') this.#stage = 'abandoned';
   }
@@ -75,9 +73,9 @@ export class Recovery {
     return this.#starting;
   }
 
-  /** Resolves when a start that is under way has succeeded or failed. */
-  async settled(): Promise<void> {
-    await this.#starting?.catch(() => {});
+  /** The start that is under way. */
+  get starting(): Promise<Kernel> | undefined {
+    return this.#starting;
   }
 
   /** A cell has finished, or the variables were replaced: earlier deaths no longer count. */
@@ -91,7 +89,7 @@ export class Recovery {
     try {
       return await this.#startOnce();
     } catch (error) {
-      // A template that was just killed is not known to be dead before somebody uses it.
+      // The death of a template is noticed only when it is used.
       const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.closed;
       if (retry) {
         await this.#process.release('the process that kernels are forked from has ended', { keepSlot: true });
@@ -103,8 +101,9 @@ export class Recovery {
   }
 
   async #startOnce(): Promise<Kernel> {
-    const { environments, durableCheckpoints } = this.#options;
+    const { environments } = this.#options;
     const kernelProcess = this.#process;
+    await kernelProcess.checkFolders();
     let first: Promise<KernelConnection> | undefined;
     let fresh = false;
     if (!kernelProcess.shared?.environment.alive) {
@@ -118,46 +117,63 @@ export class Recovery {
       kernelProcess.useEnvironment(new SharedEnvironment(opened.environment));
     }
     const shared = kernelProcess.requireShared;
-    // Read while the kernel starts. A key that had no folder has no saves.
+    // Read while the kernel starts. A key without a folder has no saves.
     const resumes = !fresh && kernelProcess.startFrom.kind !== 'empty';
-    if (durableCheckpoints && resumes) this.#saves = this.#autosave.settled().then(() => durableCheckpoints.saves());
+    const saves = resumes ? this.#readSaves() : Promise.resolve([]);
+    // If the kernel does not start, nothing awaits them.
+    saves.catch(() => {});
     // The death of the kernel rolls an open transaction back.
     const snapshot = kernelProcess.transaction.forget();
     if (snapshot !== undefined && kernelProcess.cause) return await this.#rollBack(shared, snapshot);
     const link = await (first ?? shared.launch(environments.launchOptions()));
-    return await this.#startFromSave(link, resumes);
+    const kernel = await kernelProcess.attach(link, { restoring: true });
+    try {
+      return await this.#startFromSave(kernel, await saves, resumes);
+    } catch (error) {
+      // A kernel without its variables must not be found: the next start tries again.
+      await kernelProcess.kill();
+      throw error;
+    }
   }
 
-  /** Starts from the snapshot of when the transaction began. */
+  async #readSaves(): Promise<Manifest[]> {
+    await this.#autosave.settled();
+    return (await this.#options.durableCheckpoints?.saves()) ?? [];
+  }
+
+  /** Starts from the snapshot taken when the transaction began. */
   async #rollBack(shared: SharedEnvironment, snapshot: number): Promise<Kernel> {
     const { cause } = this.#process;
     const link = await shared.launch({ env: {}, from: { snapshot, keep: false } });
-    const kernel = await this.#process.attach(link, undefined, { fromSnapshot: true });
-    const restored = namesIn(await kernel.introspect('variables', {}));
-    if (cause) kernel.announce({ recovered: { cause, savedAgoMs: 0, restored, lost: [] } });
+    const kernel = await this.#process.attach(link, { fromSnapshot: true });
+    // Only for the notice: the code may have left objects that keep the kernel from answering.
+    const variables = await kernel.introspect('variables', {}).catch(() => []);
+    const restored = listRestored(namesIn(variables));
+    if (cause) kernel.announce({ recovered: { cause, savedAgoMs: 0, ...restored, lost: [] } });
     return kernel;
   }
 
-  /** Starts a fresh kernel and loads the last save, if there is one. */
-  async #startFromSave(link: KernelConnection, resumes: boolean): Promise<Kernel> {
+  /** Loads the last save into a fresh kernel, if there is one. */
+  async #startFromSave(kernel: Kernel, saves: readonly Manifest[], resumes: boolean): Promise<Kernel> {
     const kernelProcess = this.#process;
     const { cause } = kernelProcess;
-    const saves = await this.#saves;
-    this.#saves = Promise.resolve([]);
     if (cause) {
       this.#consecutiveCrashes++;
       this.#total++;
     }
     const { durableCheckpoints, environments } = this.#options;
     if (durableCheckpoints && saves.length > 0)
-      return await restoreLastSave(kernelProcess, link, { saves, durableCheckpoints, environments });
+      return await restoreLastSave(kernelProcess, kernel, { saves, durableCheckpoints, environments });
     const lost = resumes ? await this.#unreadable() : [];
-    const notice = cause ? { recovered: { cause, restored: [], lost } } : { woken: { restored: [], lost } };
-    return await kernelProcess.attach(link, cause || lost.length > 0 ? notice : undefined);
+    const names = { restored: [], ...listLost(lost) };
+    const notice = cause ? { recovered: { cause, ...names } } : { resumed: names };
+    if (cause || lost.length > 0) kernel.announce(notice);
+    kernelProcess.restored();
+    return kernel;
   }
 
   /** If all saves are damaged, the next result says so. */
-  async #unreadable(): Promise<LostName[]> {
+  async #unreadable(): Promise<LostVariable[]> {
     const all = (await this.#options.durableCheckpoints?.unreadable()) ?? [];
     return all.map(({ id, reason }) => ({ name: '*', reason: `the checkpoint ${id} cannot be read: ${reason}` }));
   }
@@ -189,34 +205,37 @@ interface SaveSources {
   readonly environments: EnvironmentSource;
 }
 
-/** Tries the saves one by one: one that is damaged, or kills its kernel, must not block the session. */
+/** Tries the saves one by one: a save that is damaged, or kills its kernel, must not block the session. */
 async function restoreLastSave(
   kernelProcess: KernelProcess,
-  link: KernelConnection,
+  started: Kernel,
   { saves, durableCheckpoints, environments }: SaveSources,
 ): Promise<Kernel> {
   const shared = kernelProcess.requireShared;
   const { cause } = kernelProcess;
-  let kernel = await kernelProcess.attach(link, undefined, { restoring: true });
-  let notice: Woken | undefined;
+  let kernel = started;
+  let notice: Resumed | undefined;
   try {
     for (const save of saves) {
       kernelProcess.expectDeath();
       const savedAgoMs = durableCheckpoints.age(save);
       try {
-        const { restored, lost } = await durableCheckpoints.read(kernel, save);
-        const all = [...lost, ...save.lost.filter(({ name }) => !lost.some((one) => one.name === name))];
-        notice = { savedAgoMs, restored, lost: all };
+        const { lost, moreLost = 0, ...restored } = await durableCheckpoints.read(kernel, save);
+        const known = new Set(lost.map(({ name }) => name));
+        const others = save.lost.filter(({ name }) => !known.has(name));
+        notice = { savedAgoMs, ...restored, ...listLost([...lost, ...others], moreLost + (save.moreLost ?? 0)) };
         kernelProcess.executions = Math.max(kernelProcess.executions, save.execution);
         break;
       } catch (error) {
         const unusable = isKernelFault(error) || (error instanceof CellaError && error.code === 'CHECKPOINT_DAMAGED');
         if (!unusable) throw error;
         const reason = `it could not be loaded: ${error.message}`;
-        notice ??= { savedAgoMs, restored: [], lost: [...save.saved.map((name) => ({ name, reason })), ...save.lost] };
+        const lost = [...save.saved.map((name) => ({ name, reason })), ...save.lost];
+        const more = (save.moreSaved ?? 0) + (save.moreLost ?? 0);
+        notice ??= { savedAgoMs, restored: [], ...listLost(lost, more) };
         if (kernel.dead) {
           const next = await shared.launch(environments.launchOptions());
-          kernel = await kernelProcess.attach(next, undefined, { restoring: true });
+          kernel = await kernelProcess.attach(next, { restoring: true });
         }
       }
     }
@@ -229,7 +248,7 @@ async function restoreLastSave(
   } finally {
     kernelProcess.expectDeath(false);
   }
-  if (notice) kernel.announce(cause ? { recovered: { ...notice, cause } } : { woken: notice });
+  if (notice) kernel.announce(cause ? { recovered: { ...notice, cause } } : { resumed: notice });
   if (kernel.dead) kernelProcess.onDeath(kernel, shared, kernel.dead);
   return kernel;
 }

@@ -7,22 +7,22 @@ export interface LiveCheckpoint {
   readonly id: string;
   readonly name?: string;
   readonly createdAt: number;
-  /** How many executions the session had had by then. */
+  /** The number of executions in the session at that time. */
   readonly execution: number;
   /** Why it can no longer be restored. */
   gone?: string;
 }
 
 export interface LiveCheckpointLimits {
-  /** How many live checkpoints there may be. */
+  /** The most live checkpoints. */
   readonly maxCount: number;
   /** How many cells can be undone. */
   readonly undo: number;
-  /** Memory of all of them together. */
+  /** The memory limit for all of them together. */
   readonly maxBytes: number;
 }
 
-/** Those that are gone are remembered for a while, for the error message. */
+/** How many gone checkpoints to remember for the error message. */
 const MOST_REMEMBERED = 200;
 
 export class LiveCheckpoints {
@@ -36,7 +36,7 @@ export class LiveCheckpoints {
     this.#drop = drop;
   }
 
-  /** Oldest first, those that are gone included. */
+  /** Oldest first, including those that are gone. */
   get all(): readonly LiveCheckpoint[] {
     return this.#kept;
   }
@@ -65,7 +65,7 @@ export class LiveCheckpoints {
     return last;
   }
 
-  /** By id or name, the newest first. Undefined if there never was one. Throws `CHECKPOINT_GONE`. */
+  /** By id or name, newest first. Undefined if there never was one. Throws `CHECKPOINT_GONE`. */
   find(idOrName: string): LiveCheckpoint | undefined {
     const found =
       this.#kept.findLast(({ id, name, gone }) => gone === undefined && (id === idOrName || name === idOrName)) ??
@@ -78,7 +78,7 @@ export class LiveCheckpoints {
 
   remove(checkpoint: LiveCheckpoint): void {
     this.#kept = this.#kept.filter((one) => one !== checkpoint);
-    // The snapshot number of one that is gone may belong to another by now.
+    // The snapshot number of a gone checkpoint may belong to another one by now.
     if (checkpoint.gone === undefined) this.#drop(checkpoint.snapshot);
   }
 
@@ -95,14 +95,14 @@ export class LiveCheckpoints {
     }
   }
 
-  /** A snapshot has ended by itself. */
+  /** Marks a snapshot that has ended on its own. */
   markGone(snapshot: number, reason: string): void {
     this.#undo = this.#undo.filter((checkpoint) => checkpoint.snapshot !== snapshot);
     const checkpoint = this.#kept.find((one) => one.snapshot === snapshot && one.gone === undefined);
     if (checkpoint) checkpoint.gone = reason;
   }
 
-  /** All have ended, with their environment. */
+  /** Marks all snapshots as ended with their environment. */
   markAllGone(reason: string): void {
     this.#undo = [];
     for (const checkpoint of this.#kept) checkpoint.gone ??= reason;
@@ -143,7 +143,7 @@ export class Transaction {
     this.#state = { kind: 'open', snapshot };
   }
 
-  /** The cell has ended. A transaction that was left open stays open. */
+  /** Called at the end of the cell. A transaction that was left open stays open. */
   end(): void {
     if (this.#state.kind === 'running') this.#state = NONE;
   }

@@ -4,29 +4,29 @@ import { KernelBudget } from './kernel-budget.ts';
 
 /** Where a kernel's events go. */
 export interface EventSink<T> {
-  /** `size` is about what the event takes in memory. Returns whether there is room for more. */
+  /** `size` is roughly the event's memory use. Returns whether there is room for more. */
   push(item: T, size: number): boolean;
-  /** As `push`, for what a slow reader may miss: it is lost if there is no room. */
+  /** Like `push`, for events that a slow reader may miss: drops the event if there is no room. */
   offer(item: T, size: number): void;
-  /** The kernel whose events these are: what is not read counts there until the last event. */
+  /** Sets the kernel whose budget counts unread events, until the last event. */
   countIn(budget: KernelBudget): void;
-  /** The last event: there is always room for it. */
+  /** Adds the last event. There is always room for it. */
   end(item?: T): void;
   /** Ends with an error instead of a last event. */
   fail(error: Error): void;
-  /** From here on the writer must not be held up: what has no room is lost, and counted. */
+  /** From now on the writer must not wait: events without room are dropped and counted. */
   dropWhenFull(): void;
   /** Bytes that the reader missed. */
   readonly lost: number;
-  /** Whether the reader has left. */
+  /** Whether the reader has stopped reading. */
   readonly abandoned: boolean;
-  /** Called when a slow reader has made room again. */
+  /** Called when a slow reader has made room. */
   onRoom: () => void;
-  /** Called with what a reader had not read when it left. */
+  /** Called with the unread events when the reader stops. */
   onUnread: (items: readonly T[]) => void;
 }
 
-/** Gives each event to a function as it comes; there is always room. */
+/** Passes each event to a function as it arrives; there is always room. */
 export class EventListener<T> implements EventSink<T> {
   readonly #listen: (item: T) => void;
   readonly lost = 0;
@@ -63,7 +63,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
   onRoom: () => void = () => {};
   onUnread: (items: readonly T[]) => void = () => {};
   #items: { item: T; size: number }[] = [];
-  /** Of its own until a kernel brings one. */
+  /** A budget of its own until a kernel sets one. */
   #budget = new KernelBudget();
   #size = 0;
   #lost = 0;
@@ -98,7 +98,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
   end(item?: T): void {
     if (this.#ended) return;
     if (item !== undefined && !this.#abandoned) this.#items.push({ item, size: 0 });
-    this.#letGo(this.#size);
+    this.#uncount(this.#size);
     this.#ended = true;
     this.#wake?.();
   }
@@ -122,8 +122,8 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
     return this.#lost;
   }
 
-  /** What is not read when the last event has come is the reader's. */
-  #letGo(size: number): void {
+  /** Events that are unread after the last event belong to the reader. */
+  #uncount(size: number): void {
     if (this.#ended) return;
     this.#size -= size;
     this.#budget.give('unread', size);
@@ -135,7 +135,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
         const next = this.#items.shift();
         if (next) {
           const wasFull = !this.#budget.readerHasRoom;
-          this.#letGo(next.size);
+          this.#uncount(next.size);
           if (wasFull && this.#budget.readerHasRoom) this.onRoom();
           yield next.item;
         } else if (this.#ended) {
@@ -152,7 +152,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
       const unread = this.#items.map(({ item }) => item);
       this.#abandoned = true;
       this.#items = [];
-      this.#letGo(this.#size);
+      this.#uncount(this.#size);
       this.onUnread(unread);
       this.onRoom();
     }

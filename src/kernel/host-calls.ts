@@ -1,10 +1,10 @@
-/** Calls of running code to the host: input(), and methods of the namespaces. Bounded; each gets exactly one reply. */
+/** Calls from running code to the host: input(), and methods of the namespaces. Bounded; each call gets exactly one reply. */
 
 import { giveWay } from '../lib/event-loop.ts';
-import { CellaError, errorCodes } from '../protocol/errors.ts';
+import { errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/execution-events.ts';
-import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
-import { KernelLimit } from '../protocol/kernel-limits.ts';
+import { FRAME_COST, type Frame, FrameError, FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import { encodeValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
 import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { PyValue } from '../protocol/py-values.ts';
@@ -13,11 +13,11 @@ import type { FrameConnection } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';
 import type { KernelOutput } from './kernel-output.ts';
 
-/** A kernel keeps to a quarter of it; one that does not is cut off. */
+/** A kernel limits itself to a quarter of this. A kernel that exceeds it is cut off. */
 const MOST_CALLS = 4 * KernelLimit.mostCalls;
-/** What the reply to a call is reckoned to take until it is known: all that a kernel calls at once has room. */
+/** The assumed size of a reply until it is known. There is room for all calls that a kernel may make at once. */
 const REPLY_COST = 1024 * 1024;
-/** More than a kernel can number. */
+/** More requests than one kernel can number. */
 const IDS_PER_GENERATION = 2 ** 32;
 const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
 
@@ -25,15 +25,15 @@ interface HostCallsOptions {
   readonly connection: Pick<FrameConnection, 'sendAndDrain'>;
   readonly output: Pick<KernelOutput, 'reached' | 'release'>;
   readonly budget: Pick<KernelBudget, 'take' | 'give' | 'hasRoom' | 'readerHasRoom'>;
-  /** Carries out what the code asks for, beside input(). Without it such calls are refused. */
+  /** Handles calls other than input(). Without a handler such calls are refused. */
   readonly handler: CallHandler | undefined;
-  /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
+  /** Counts the kernels of a session, so that an answer for a dead kernel does not reach the next one. */
   readonly generation: number;
   running(): KernelExecution | undefined;
   progress(event: ProgressEvent): void;
-  /** Whether the code waits for a person: that is not its own time. */
+  /** Reports whether the code is waiting for a person. That time does not count towards its timeout. */
   asking(waits: boolean): void;
-  /** There is room: a call that waits may go on. */
+  /** Called when there is room, so that waiting calls can continue. */
   room(): void;
 }
 
@@ -42,9 +42,9 @@ export class HostCalls {
   readonly #firstRequest: number;
   readonly #inputs: PendingInputCalls;
   readonly #running: CallRunner;
-  /** By the number of its call: what the prompt of each takes. */
+  /** The size of each prompt, by call id. */
   readonly #prompts = new Map<number, number>();
-  /** Host calls that wait for a person. */
+  /** The number of host calls that wait for a person. */
   #asking = 0;
 
   constructor(options: HostCallsOptions) {
@@ -92,13 +92,13 @@ export class HostCalls {
     return true;
   }
 
-  /** The code gave up waiting. */
+  /** Called when the code stops waiting for the reply. */
   giveUp(id: number): void {
     this.#running.cancel(id);
     if (this.#inputs.has(id)) this.#inputs.reply(id, { error: 'the code no longer waits' });
   }
 
-  /** Refuses input requests that their reader left unread. */
+  /** Refuses input requests that the reader left unread. */
   refuseUnread(events: readonly ExecutionEvent[]): void {
     for (const event of events) {
       if (event.type !== 'input_request') continue;
@@ -107,12 +107,12 @@ export class HostCalls {
     }
   }
 
-  /** A thread may still wait in input(), which no reader sees any more. */
+  /** Refuses pending input(): a thread may still wait there, but the reader is gone. */
   cellEnded(): void {
     this.#inputs.replyAll({ error: 'the cell ended before input() was answered' });
   }
 
-  /** Forgets pending inputs: nothing waits for their replies any more. */
+  /** Forgets pending inputs whose replies are no longer needed. */
   forgetInputs(): void {
     this.#inputs.forget();
     for (const id of [...this.#prompts.keys()]) this.#forgetPrompt(id);
@@ -130,7 +130,7 @@ export class HostCalls {
       this.#inputs.reply(id, { error: 'input() was called while no cell was running' });
       return true;
     }
-    // An input request is an event: it waits for a slow reader like all others, or code could send any number.
+    // An input request is an event and waits for a slow reader like any other. Otherwise code could send any number of them.
     if (!output.reached(call.markers) || !this.#options.budget.readerHasRoom) return false;
     output.release(call.markers);
     const size = 2 * call.prompt.length + FRAME_COST;
@@ -157,7 +157,7 @@ export class HostCalls {
     if (this.#inputs.size === 0 && this.#asking === 0) this.#options.asking(false);
   }
 
-  /** Code that asks and does not read its replies must not fill the host's memory with them: its next calls wait. */
+  /** Code that makes calls without reading the replies must not fill the host's memory: its next calls wait. */
   async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
     this.#options.budget.take('calls', size);
@@ -185,7 +185,7 @@ class PendingInputCalls {
     return this.#timers.has(id);
   }
 
-  /** `timeoutMs` 0 waits for ever. */
+  /** `timeoutMs` 0 waits without a timeout. */
   add(id: number, timeoutMs = 0): void {
     const giveUp = () => this.reply(id, { error: `nobody answered within ${timeoutMs / 1000} s` });
     this.#timers.set(id, timeoutMs > 0 ? setTimeout(giveUp, timeoutMs) : undefined);
@@ -204,25 +204,25 @@ class PendingInputCalls {
     for (const id of [...this.#timers.keys()]) this.reply(id, reply);
   }
 
-  /** Forgets them without a reply. */
+  /** Forgets all without a reply. */
   forget(): void {
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
   }
 }
 
-/** What the work may do beside its reply. */
+/** What a handler can use besides its reply. */
 interface HostCallContext {
-  /** Aborted when the code no longer waits, or is dead. */
+  /** Aborts when the code no longer waits, or its kernel is dead. */
   readonly signal: AbortSignal;
   progress(text: string): void;
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** Carries out the calls of one kernel. The code gets the errors that it throws. */
+/** Handles the calls of one kernel. Its errors are raised in the code. */
 export interface CallHandler {
   call(method: string, params: PyValue, context: HostCallContext): Promise<PyValue>;
-  /** The kernel is gone: nothing that it has opened is needed any more. */
+  /** The kernel is gone: releases everything it opened. */
   close(): void;
 }
 
@@ -230,22 +230,22 @@ interface HostCall {
   readonly id: number;
   readonly method: string;
   readonly params: PyValue;
-  /** How many bytes it is reckoned to hold with its reply. */
+  /** The estimated size of the call and its reply, in bytes. */
   readonly reckoned: number;
 }
 
 interface CallRunnerHooks {
-  /** Resolves when the kernel has taken it, or is gone. */
+  /** Resolves when the kernel has accepted the reply, or is gone. */
   reply(id: number, payload: Buffer, reckoned: number): Promise<void>;
   progress(method: string, text: string): void;
-  /** Whether it waits for a person. */
+  /** Reports that a call starts or stops waiting for a person. */
   asking(begins: boolean): void;
 }
 
-/** How Python tells refusals apart: by the class of the exception that it raises. */
+/** Maps refusals to Python exception classes. */
 type PythonErrorKind = 'value' | 'lookup' | 'permission' | 'timeout' | 'runtime';
 
-/** Their replies may be large: one after the other, so that the host holds one of them at a time. */
+/** Methods with possibly large replies, which run one after the other so that the host holds only one at a time. */
 const LARGE_REPLY_METHODS: ReadonlySet<string> = new Set([
   'artifacts.read',
   'artifacts.list',
@@ -287,7 +287,7 @@ export class CallRunner {
     else void work();
   }
 
-  /** The code no longer waits. The call is still replied to, so that its number is free again. */
+  /** Called when the code no longer waits. The call still gets a reply, so that its id becomes free. */
   cancel(id: number): void {
     this.#running.get(id)?.abort(new CellaError('ABORTED', 'The code no longer waits for this call.'));
   }
@@ -321,7 +321,7 @@ export class CallRunner {
   }
 }
 
-/** A small one at once; a large one does not keep others from their turn. */
+/** Encodes a small value at once, and a large one in slices, so that others get their turn. */
 async function encodeInSlices(method: string, value: PyValue): Promise<Buffer> {
   const encoder = new ValueEncoder({ value });
   while (!encoder.step() && encoder.length <= MOST_REPLY_BYTES) await giveWay();
@@ -332,7 +332,7 @@ async function encodeInSlices(method: string, value: PyValue): Promise<Buffer> {
 
 function encodeRefusal(error: unknown): Buffer {
   if (!(error instanceof CellaError)) {
-    // A mistake of ours: the operator learns all of it, the code that there was one, and nothing of the host's insides.
+    // A bug in Cella: the operator sees the details; the code learns only that an error happened.
     process.emitWarning(error instanceof Error ? error : new Error(String(error)));
     return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out, and has said why.'] });
   }

@@ -1,13 +1,12 @@
 /**
- * The connection to a kernel: its frames and output streams, the order in which its frames are handled, and the errors for a
- * kernel that could not start or has ended.
+ * The connection to a kernel: its frames and output streams, the order in which frames are handled, and the errors for a kernel
+ * that did not start or has ended.
  */
 
 import { FifoQueue } from '../lib/queues.ts';
-import { CellaError } from '../protocol/errors.ts';
+import { CellaError, folderHangs } from '../protocol/errors.ts';
 import type { Death } from '../protocol/execution-events.ts';
-import { FRAME_COST, type Frame, FrameError } from '../protocol/kernel-frames.ts';
-import { ExitCode } from '../protocol/kernel-limits.ts';
+import { ExitCode, FRAME_COST, type Frame, FrameError } from '../protocol/kernel-frames.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import type { KernelBudget } from './kernel-budget.ts';
 
@@ -36,9 +35,9 @@ export interface KernelConnection {
   readonly stderr: ByteSource;
   /** Raises KeyboardInterrupt in the code if this execution still runs. */
   interrupt(execution: number): void;
-  /** Ends the kernel and every process that it started. */
+  /** Kills the kernel and every process that it started. */
   kill(): void;
-  /** Whether the place where it lives was stopped from outside: then nothing in there answers. Never rejects. */
+  /** Whether the kernel or its environment is paused and therefore does not answer. Never rejects. */
   isPaused?(): Promise<boolean>;
   readonly exited: Promise<ProcessExit>;
 }
@@ -76,7 +75,7 @@ function describeExit(exit: ProcessExit): string {
 /** A connection with more than this unread is paused. */
 const MOST_EARLY_BYTES = 1024 * 1024;
 
-/** Frames that arrive before anybody reads them wait in bounded memory. */
+/** Frames that arrive before there is a reader wait in bounded memory. */
 export abstract class BufferedFrameConnection implements FrameConnection {
   readonly #firstFrame = Promise.withResolvers<void>();
   #onFrame: ((frame: Frame) => void) | undefined;
@@ -108,24 +107,24 @@ export abstract class BufferedFrameConnection implements FrameConnection {
     const early = this.#early;
     this.#early = [];
     this.#earlyBytes = 0;
-    // A reader may call `unread` after any of them.
+    // The reader may call `unread` after any frame.
     for (const frame of early) this.deliver(frame);
     this.#applyPause();
     if (this.#ended) this.#onEnd?.(this.#ended.problem);
   }
 
-  /** Takes the reader away again: what comes next waits for another. */
+  /** Removes the reader: later frames wait for another one. */
   unread(): void {
     this.#onFrame = undefined;
     this.#onEnd = undefined;
   }
 
-  /** Resolves when a frame waits to be read, or none will come. */
+  /** Resolves when a frame is waiting, or none will arrive. */
   get firstFrame(): Promise<void> {
     return this.#firstFrame.promise;
   }
 
-  /** Whether nothing more will come. */
+  /** Whether no more frames will arrive. */
   protected get ended(): boolean {
     return this.#ended !== undefined;
   }
@@ -141,7 +140,7 @@ export abstract class BufferedFrameConnection implements FrameConnection {
     this.#firstFrame.resolve();
   }
 
-  /** Nothing more will come. */
+  /** Called when no more frames will arrive. */
   protected finishReading(problem?: Error): void {
     if (this.#ended) return;
     this.#ended = { problem };
@@ -155,13 +154,13 @@ export abstract class BufferedFrameConnection implements FrameConnection {
   }
 }
 
-/** A frame that may have to wait several times, and is parsed once. */
+/** A frame that may have to wait several times but is parsed only once. */
 export interface QueuedFrame {
   readonly frame: Frame;
   parsed?: unknown;
 }
 
-export interface FrameHandler {
+interface FrameHandler {
   /** Returns false if the frame must wait; throws FrameError if it is not allowed. */
   handle(next: QueuedFrame): boolean;
   /** The kernel violated the protocol. */
@@ -185,14 +184,14 @@ export class FrameQueue {
     // After a protocol violation, frames that still arrive are ignored.
     if (this.#closed) return;
     this.#frames.push({ frame });
-    // What waits for output to be read must not fill the host's memory meanwhile.
+    // Frames that wait for output to be read must not fill the host's memory.
     this.#budget.take('waiting', sizeOf(frame));
     this.pump();
   }
 
-  /** Handles frames in order, each when the output before it has been delivered. */
+  /** Handles frames in order, each after the output before it has been delivered. */
   pump(): void {
-    // Handling a frame lets output go on, which may come back here for the next frame.
+    // Handling a frame releases output, which can call `pump` again for the next frame.
     if (this.#pumping) return;
     this.#pumping = true;
     try {
@@ -226,7 +225,7 @@ function sizeOf({ payload }: Frame): number {
   return payload.length + FRAME_COST;
 }
 
-/** The system has no room for another process at the moment; the isolation itself would work. */
+/** The system cannot start another process right now; the isolation itself would work. */
 const NO_ROOM = /Resource temporarily unavailable|BlockingIOError|can't start new thread|Cannot allocate memory/;
 const NO_ROOM_ADVICE =
   'There is no room for another process. End some, or raise the limit: `ulimit -u`, `TasksMax=` of a service, `pids.max` of a control group. Then try again.';
@@ -236,6 +235,13 @@ export function isolationError(layer: string, message: string): CellaError {
   if (layer === 'workspace') {
     return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
   }
+  if (layer === 'replaced') {
+    return new CellaError(
+      'FOLDER_REPLACED',
+      `A folder of the session is not the one that it was created with: ${message}.`,
+    );
+  }
+  if (layer === 'folder') return folderHangs(`${message}.`);
   if (layer === 'preload') return new CellaError('INVALID_OPTIONS', `preload: ${message}.`);
   if (layer === 'snapshot') return new CellaError('CHECKPOINT_GONE', `The kernel cannot go back: ${message}.`);
   if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);

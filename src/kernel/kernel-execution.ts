@@ -18,7 +18,7 @@ import type { ResultPayload } from '../protocol/kernel-payloads.ts';
 import type { EventSink } from './event-queue.ts';
 import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';
 
-/** What a result keeps of displays: storing or sending more would block the event loop. */
+/** The most displays that a result keeps: storing or sending more would block the event loop. */
 const MOST_DISPLAYS = 1000;
 
 export interface ExecutionSettings {
@@ -35,16 +35,16 @@ export class KernelExecution {
   readonly code: string;
   readonly settings: ExecutionSettings;
   readonly events: EventSink<ExecutionEvent>;
-  /** Called when it is over, before `result` settles; without a result if it never started. */
+  /** Called at the end, before `result` settles; without a result if the execution never started. */
   onEnd: (result?: ResultEvent) => void = () => {};
-  /** Runs before `result` settles, and may add to the result. */
+  /** Runs before `result` settles, and can add to the result. */
   settle: ((result: ResultEvent) => Promise<ResultEvent>) | undefined;
-  /** Why the code was asked to stop, once it was. */
+  /** Why the code was asked to stop, if it was. */
   stopped: StopReason | undefined;
   readonly #stdout: TruncatedText;
   readonly #stderr: TruncatedText;
   readonly #displays: DisplayEvent[] = [];
-  /** Of the kernel that runs it. */
+  /** The budget of the kernel that runs it. */
   #budget = new KernelBudget();
   #displayBytes = 0;
   #outputLength = 0;
@@ -61,7 +61,7 @@ export class KernelExecution {
     const limitBytes = Math.min(settings.outputLimitBytes, MOST_STREAM_BYTES);
     this.#stdout = new TruncatedText(limitBytes);
     this.#stderr = new TruncatedText(limitBytes);
-    // A reader of the events learns of a failure there; nobody may be waiting for the result.
+    // Readers of the events see a failure there, and the result may have no reader.
     this.#settled.promise.catch(() => {});
   }
 
@@ -79,7 +79,7 @@ export class KernelExecution {
     return this.events.push({ type, text }, text.length);
   }
 
-  /** `formsCut`: how many of its MIME types the kernel has left out. */
+  /** `formsCut` is the number of MIME types that the kernel left out. */
   display(event: DisplayEvent, size: number, formsCut = 0): boolean {
     this.#formsCut += formsCut;
     if (this.#budget.hasRoom('displays', size) && this.#displays.length < MOST_DISPLAYS) {
@@ -104,7 +104,7 @@ export class KernelExecution {
     return this.#settled.promise;
   }
 
-  /** It never started: there was no kernel for it, or it was cancelled. */
+  /** Ends an execution that never started: it had no kernel, or was cancelled. */
   abandon(error: Error): void {
     this.onEnd();
     this.events.fail(error);
@@ -115,7 +115,7 @@ export class KernelExecution {
     return this.#stderr.end(2000);
   }
 
-  /** The kernel's own word. */
+  /** Finishes with the kernel's own result. */
   finish(payload: ResultPayload, notice: Notice | undefined): void {
     const interrupted = payload.error?.name === 'KeyboardInterrupt' && this.stopped === 'interrupt';
     const status: Status = this.stopped === 'timeout' ? 'timeout' : interrupted ? 'interrupted' : payload.status;
@@ -130,7 +130,7 @@ export class KernelExecution {
     this.#end(status, rest, payload.reprCut);
   }
 
-  /** The kernel is gone. */
+  /** Finishes because the kernel is gone. */
   fail(death: Death, notice: Notice | undefined): void {
     const status: Status =
       this.stopped === 'timeout' ? 'timeout' : this.stopped === 'interrupt' ? 'interrupted' : 'died';
@@ -157,7 +157,7 @@ export class KernelExecution {
     else this.#publish(result);
   }
 
-  /** What was more than one may have, where something was. */
+  /** What the result leaves out, if anything. */
   #truncated(reprCut: number): Truncated | undefined {
     const [stdoutBytes, stderrBytes] = [this.#stdout.cutBytes, this.#stderr.cutBytes];
     const [displays, streamedBytes, mimeTypes] = [this.#displaysCut, this.events.lost, this.#formsCut];
@@ -202,7 +202,7 @@ export class ExecutionDeadline {
     this.resume();
   }
 
-  /** Waiting for a person does not count. */
+  /** Pauses the clock while the code waits for a person. */
   pause(): void {
     if (!this.#timer) return;
     this.#timer();
@@ -216,7 +216,7 @@ export class ExecutionDeadline {
     this.#timer = timeoutAfterIo(this.#leftMs, this.#on.timeout);
   }
 
-  /** The code was asked to stop: from here it has the grace period. */
+  /** Starts the grace period of code that was asked to stop. */
   startGrace(): void {
     this.#timer?.();
     this.#timer = undefined;

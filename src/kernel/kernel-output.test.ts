@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KernelLimit } from '../protocol/kernel-limits.ts';
+import { KernelLimit } from '../protocol/kernel-frames.ts';
 import type { ByteSource } from './kernel-connection.ts';
-import { OutputStream } from './kernel-output.ts';
+import { MarkedOutput } from './kernel-output.ts';
 
 const mark = Buffer.alloc(KernelLimit.markerBytes, 0xff);
 mark.write('a mark of chaos', 1, 'latin1');
@@ -74,7 +74,7 @@ function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolea
     stream.release(marks);
     return true;
   };
-  const stream: OutputStream = new OutputStream(
+  const stream: MarkedOutput = new MarkedOutput(
     pipe,
     (text, owner) => {
       seen.push(owner === undefined ? text : by(owner, text));

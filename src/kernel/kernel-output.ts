@@ -8,34 +8,34 @@
 import { randomFillSync } from 'node:crypto';
 import { StringDecoder } from 'node:string_decoder';
 import { timeoutAfterIo } from '../lib/deadline.ts';
-import { KernelLimit } from '../protocol/kernel-limits.ts';
+import { KernelLimit } from '../protocol/kernel-frames.ts';
 import type { ByteSource, KernelConnection } from './kernel-connection.ts';
 
 export type StreamName = 'stdout' | 'stderr';
-/** `owner` is set where the kernel says which execution, other than the one that runs, the text belongs to. */
+/** `owner` is set if the kernel says that the text belongs to an execution other than the running one. */
 export type Deliver = (name: StreamName, text: string, owner?: number) => boolean;
 export type OutputMarkers = readonly [stdout: number, stderr: number];
 
-/** How long a frame waits for output that was marked before it, while that output is being read. */
+/** How long a frame waits for the output before its marker, while that output is being read. */
 const MARKER_TIMEOUT_MS = 1000;
-/** How long a dead kernel's output may take to end. */
+/** How long the output of a dead kernel may take to end. */
 const REMAINING_OUTPUT_TIMEOUT_MS = 300;
 const ALL_MARKERS: OutputMarkers = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 
 export class KernelOutput {
-  readonly #stdout: OutputStream;
-  readonly #stderr: OutputStream;
+  readonly #stdout: MarkedOutput;
+  readonly #stderr: MarkedOutput;
   readonly #onChange: () => void;
   #late: (() => void) | undefined;
 
-  /** `deliver` answers whether to go on reading; `onChange` is told when a frame that waits may go on. */
+  /** `deliver` returns whether to keep reading. `onChange` is called when a waiting frame may be handled. */
   constructor(link: KernelConnection, deliver: Deliver, onChange: () => void) {
     this.#onChange = onChange;
-    this.#stdout = new OutputStream(link.stdout, (text, owner) => deliver('stdout', text, owner), onChange);
-    this.#stderr = new OutputStream(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
+    this.#stdout = new MarkedOutput(link.stdout, (text, owner) => deliver('stdout', text, owner), onChange);
+    this.#stderr = new MarkedOutput(link.stderr, (text, owner) => deliver('stderr', text, owner), onChange);
   }
 
-  /** Nothing is delivered before it: the tag is not known before. */
+  /** Sets the tag. Nothing is delivered before, because tagged text could not be recognised. */
   open(tag?: Uint8Array): void {
     this.#stdout.open(tag);
     this.#stderr.open(tag);
@@ -46,7 +46,7 @@ export class KernelOutput {
     this.#stderr.begin(marker);
   }
 
-  /** Whether everything that was written before these markers is delivered. */
+  /** Whether all output before these markers is delivered. */
   reached(markers: OutputMarkers): boolean {
     if (this.#stdout.reached(markers[0]) && this.#stderr.reached(markers[1])) {
       this.stopWaiting();
@@ -54,14 +54,14 @@ export class KernelOutput {
     }
     this.#late ??= timeoutAfterIo(MARKER_TIMEOUT_MS, () => {
       this.#late = undefined;
-      // A reader that is slow is waited for; a marker that the code has swallowed is not.
+      // Waits for a slow reader, but not for a marker that the code has swallowed.
       if (!this.#stdout.paused && !this.#stderr.paused) this.release(markers);
       this.#onChange();
     });
     return false;
   }
 
-  /** The frame that belongs to these markers is handled: what follows them may come. */
+  /** Called when the frame of these markers is handled: output after the markers can be delivered. */
   release([out, err]: OutputMarkers): void {
     this.#stdout.release(out);
     this.#stderr.release(err);
@@ -72,7 +72,7 @@ export class KernelOutput {
     this.#stderr.resume();
   }
 
-  /** The execution is over. */
+  /** Called when the execution is over. */
   finish(): void {
     this.#stdout.finish();
     this.#stderr.finish();
@@ -83,7 +83,7 @@ export class KernelOutput {
     this.#late = undefined;
   }
 
-  /** What the kernel wrote before it died is still in its pipes. */
+  /** Delivers what the kernel wrote before it died, which is still in its pipes. */
   async drainRemaining(): Promise<void> {
     this.open();
     this.release(ALL_MARKERS);
@@ -101,7 +101,7 @@ export class KernelOutput {
 
 const NOTHING = Buffer.alloc(0);
 
-export class OutputStream {
+export class MarkedOutput {
   readonly #source: ByteSource;
   readonly #deliver: (text: string, owner?: number) => boolean;
   readonly #onChange: () => void;
@@ -118,8 +118,8 @@ export class OutputStream {
   #working = false;
 
   /**
-   * `deliver` answers whether to go on reading, and gets the number that a tag names; `onChange` is told of every marker
-   * and of the end.
+   * `deliver` gets the text and the number in its tag, and returns whether to keep reading. `onChange` is called at every
+   * marker and at the end.
    */
   constructor(source: ByteSource, deliver: (text: string, owner?: number) => boolean, onChange: () => void) {
     this.#source = source;
@@ -131,7 +131,7 @@ export class OutputStream {
     );
   }
 
-  /** Nothing is delivered before it. */
+  /** Nothing is delivered before this call. */
   open(tag?: Uint8Array): void {
     if (this.#opened) return;
     this.#opened = true;
@@ -145,23 +145,26 @@ export class OutputStream {
     this.#released = 0;
   }
 
-  /** Whether everything before the kernel's `count`-th marker is delivered, or where it needed no marker, all that was read. */
+  /**
+   * Whether all output before the kernel's `count`-th marker is delivered, or, if it needed no marker, everything that was
+   * read.
+   */
   reached(count: number): boolean {
     const held = this.#paused && this.#pending.length > 0;
     return this.#ended || (this.#seen >= count && !held);
   }
 
-  /** Whether it stands still because its reader is slow. */
+  /** Whether reading is paused because the reader is slow. */
   get paused(): boolean {
     return this.#paused;
   }
 
-  /** Resolves when nothing more will come. */
+  /** Resolves when no more output will arrive. */
   get end(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** The frame that belongs to the `count`-th marker is handled: what follows the marker may come. */
+  /** Called when the frame of the `count`-th marker is handled: output after the marker can be delivered. */
   release(count: number): void {
     this.#seen = Math.max(this.#seen, count);
     this.#released = Math.max(this.#released, count);
@@ -173,7 +176,7 @@ export class OutputStream {
     this.#goOn();
   }
 
-  /** The execution is over: half a character, or what looked like the start of a marker, is text after all. */
+  /** Called when the execution is over: half a character, or the possible start of a marker, is plain text after all. */
   finish(): void {
     this.#marker = undefined;
     this.#released = this.#seen;
@@ -191,7 +194,7 @@ export class OutputStream {
     if (!this.#working && this.#process()) this.#source.resume();
   }
 
-  /** Returns whether to go on reading. The chunk is only lent. */
+  /** Returns whether to keep reading. The chunk is only valid during the call. */
   #feed(chunk: Buffer): boolean {
     this.#pending = this.#pending.length > 0 ? Buffer.concat([this.#pending, chunk]) : chunk;
     const more = this.#process();
@@ -208,7 +211,7 @@ export class OutputStream {
     while (!this.#held && this.#pending.length > 0) {
       const bytes = this.#pending;
       const sign = nextSign(bytes, this.#marker, this.#tag);
-      // Where nothing more comes, what looked like the beginning of a sign is text after all.
+      // At the end of the stream, the possible start of a sign is plain text.
       const at = !sign || (this.#ended && sign.kind === 'part') ? bytes.length : sign.at;
       this.#pending = bytes.subarray(at);
       this.#text(this.#decoder.write(bytes.subarray(0, at)));
@@ -223,11 +226,11 @@ export class OutputStream {
   #pass(rest: Buffer): void {
     this.#pending = rest;
     this.#seen++;
-    // The kernel may handle the frame of this marker right here, and so move `released` on.
+    // The callback may handle the marker's frame right away and so advance `released`.
     this.#onChange();
   }
 
-  /** Pieces that follow one another are one text: a line is often written in two. */
+  /** Joins consecutive pieces into one text, because a line is often written in two. */
   #unwrap(bytes: Buffer, first: TaggedText): void {
     const { owner } = first;
     let text = bytes.toString('utf8', first.begin, first.end);
@@ -260,7 +263,7 @@ export class OutputStream {
 
 const { markerBytes: MARKER_BYTES, tagBytes: TAG_BYTES, largestPieceBytes: LARGEST_PIECE_BYTES } = KernelLimit;
 
-/** Random bytes are made in bulk: one call costs as much as a thousand bytes. */
+/** Generates random bytes in bulk: one call costs as much as a thousand bytes. */
 const randomBytes = Buffer.alloc(256 * MARKER_BYTES);
 let randomBytesUsed = randomBytes.length;
 
@@ -271,14 +274,14 @@ export function newOutputMarker(): Buffer {
   }
   const marker = Buffer.from(randomBytes.subarray(randomBytesUsed, randomBytesUsed + MARKER_BYTES));
   randomBytesUsed += MARKER_BYTES;
-  // No byte of UTF-8 text is 0xff, so a search for the marker rarely has to look twice.
+  // UTF-8 text never contains 0xff, so a search for the marker rarely has to check twice.
   marker[0] = 0xff;
   return marker;
 }
 
-/** Markers and tags begin with it, and no UTF-8 text holds it: to look for it is all that most output costs. */
+/** The first byte of markers and tags. UTF-8 text never contains it, so for most output the search for it is the only cost. */
 const SIGN_FIRST_BYTE = 0xff;
-/** After the tag: the number of the execution, and how long its text is. */
+/** The tag, the number of the execution, and the length of its text. */
 const HEADER_BYTES = TAG_BYTES + 6;
 
 /** Text of the execution `owner`, from `begin` to `end`. */
@@ -290,7 +293,7 @@ export interface TaggedText {
   readonly end: number;
 }
 
-/** A `part` may be the beginning of a sign whose rest has not come. */
+/** A `part` may be the start of a sign that is not complete yet. */
 export type OutputSign = { readonly kind: 'marker' | 'part'; readonly at: number } | TaggedText;
 
 export function nextSign(
@@ -302,7 +305,7 @@ export function nextSign(
   let at = bytes.indexOf(SIGN_FIRST_BYTE);
   while (at >= 0) {
     const second = bytes[at + 1];
-    // The second byte rules out most bytes that only begin like a sign.
+    // The second byte rules out most bytes that merely look like the start of a sign.
     if (second === undefined || second === marker?.[1] || second === tag?.[1]) {
       const sign = signAt(bytes, at, marker, tag);
       if (sign) return sign;
@@ -328,13 +331,13 @@ export function taggedTextAt(bytes: Buffer, at: number, tag: Uint8Array): Output
   const begin = at + HEADER_BYTES;
   if (begin > bytes.length) return { kind: 'part', at };
   const end = begin + bytes.readUInt16LE(at + TAG_BYTES + 4);
-  // A kernel writes each piece as a whole; what is longer was not written by it.
+  // A kernel writes each piece as a whole, so longer text is not from the kernel.
   if (end - at > LARGEST_PIECE_BYTES) return undefined;
   if (end > bytes.length) return { kind: 'part', at };
   return { kind: 'tagged', at, owner: bytes.readUInt32LE(at + TAG_BYTES), begin, end };
 }
 
-/** Whether this sign is there, as far as the bytes go. */
+/** Whether the available bytes match this sign. */
 function begins(bytes: Buffer, at: number, sign: Uint8Array): boolean {
   const length = Math.min(sign.length, bytes.length - at);
   return bytes.compare(sign, 0, length, at, at + length) === 0;

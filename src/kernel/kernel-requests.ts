@@ -1,14 +1,14 @@
 /** Requests of the host to an idle kernel, one at a time: introspection, snapshots, saving and loading checkpoints. */
 
 import { CellaError } from '../protocol/errors.ts';
-import { encodeHostPayload, type HostPayload } from '../protocol/host-payloads.ts';
-import { FrameError, FrameType } from '../protocol/kernel-frames.ts';
-import { KernelLimit } from '../protocol/kernel-limits.ts';
+import { FrameError, FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import {
+  encodeHostPayload,
   encodePart,
+  type HostPayload,
   type LoadedPayload,
   type PartHeader,
-  parseAnswer,
+  parseAnswerPayload,
   parseLoaded,
   parsePart,
   parseSaved,
@@ -21,11 +21,11 @@ import type { FrameConnection, KernelConnection } from './kernel-connection.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;
 const REQUEST_GRACE_MS = 2000;
-/** There is one save or load at a time. */
+/** Only one save or load runs at a time. */
 const CHECKPOINT_REQUEST_ID = 1;
-/** Past its own deadline, a kernel that saves has this long to say how it went. */
+/** How long a saving kernel may take beyond its own deadline to report the outcome. */
 const SAVE_GRACE_MS = 5000;
-/** Requests have numbers of their own, apart from executions, so that an interrupt can tell them apart. */
+/** Requests have their own number range, so that an interrupt can tell them from executions. */
 const REQUEST_ID_BIT = 0x80000000;
 
 /** How a kernel saves its namespace. */
@@ -34,9 +34,9 @@ export type SaveSettings = HostPayload<'save'>;
 interface KernelRequestHooks {
   /** Throws if the kernel is not idle. */
   checkIdle(): void;
-  /** The kernel did not answer in time and cannot be used any more. */
+  /** The kernel did not answer in time and is no longer usable. */
   unanswered(): void;
-  /** From now on the kernel answers this request. */
+  /** The kernel now works on this request. */
   started(request: PendingKernelRequest): void;
 }
 
@@ -52,7 +52,7 @@ export class KernelRequests {
     this.#hooks = hooks;
   }
 
-  /** Asks about the namespace. The code's own objects may answer, so it is interrupted when it takes too long. */
+  /** Asks about the namespace. The code's own objects may run code, so the kernel is interrupted if it takes too long. */
   introspect(method: string, params: Record<string, unknown>): Promise<PyValue> {
     this.#count = (this.#count + 1) % 0x7fffffff;
     const request: KernelRequest<PyValue> = this.#start((REQUEST_ID_BIT | this.#count) >>> 0, {
@@ -68,7 +68,7 @@ export class KernelRequests {
     return request.result;
   }
 
-  /** Takes a snapshot with that number. Rejects with FORK_UNSAFE if the kernel cannot be forked. */
+  /** Takes a snapshot with this number. Rejects with FORK_UNSAFE if the kernel cannot be forked. */
   takeSnapshot(number: number): Promise<void> {
     const parse = (payload: Buffer): void => {
       const { unsafe } = parseSnapshotTaken(payload);
@@ -79,7 +79,7 @@ export class KernelRequests {
     return request.result;
   }
 
-  /** Saves the namespace. `part` gets the pieces of the checkpoint as they arrive. */
+  /** Saves the namespace. `part` receives the pieces of the checkpoint as they arrive. */
   save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
     const request = this.#startLong({
       answer: FrameType.saved,
@@ -94,14 +94,14 @@ export class KernelRequests {
     return request.result;
   }
 
-  /** Replaces the namespace by a checkpoint that was saved on the given Python. */
+  /** Replaces the namespace with a checkpoint that was saved on the given Python. */
   async load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
     const request = this.#startLong({ answer: FrameType.loaded, parse: parseLoaded, timeoutMs });
     await sendSegments(this.#connection.control, CHECKPOINT_REQUEST_ID, python, segments);
     return await request.result;
   }
 
-  /** Saving and loading may take long. A silent kernel that was paused from outside does not get all that time. */
+  /** Saving and loading can take long. A paused kernel that does not answer gets less time. */
   #startLong<T>(settings: StartOptions<T>): KernelRequest<T> {
     let leftMs = settings.timeoutMs;
     let silent = true;
@@ -136,23 +136,23 @@ export class KernelRequests {
 }
 
 function parseAnswerValue(payload: Buffer): PyValue {
-  const answer = parseAnswer(payload);
+  const answer = parseAnswerPayload(payload);
   if (!('error' in answer)) return answer.value;
   const { name, message, traceback } = answer.error;
   throw new CellaError('INTROSPECTION_FAILED', `${name}: ${message}`, { details: { traceback } });
 }
 
 interface KernelRequestOptions<T> {
-  /** The type of the frame that answers. */
+  /** The frame type of the answer. */
   readonly answer: number;
   readonly parse: (payload: Buffer) => T;
   readonly timeoutMs: number;
   readonly onTimeout: () => void;
-  /** Takes what comes before the answer. */
+  /** Receives data before the answer. */
   readonly part?: ((payload: Buffer) => void) | undefined;
 }
 
-/** A request whatever the type of its answer. */
+/** A request with any type of answer. */
 export type PendingKernelRequest = Pick<KernelRequest<never>, 'id' | 'answer' | 'part' | 'settle' | 'reject'>;
 
 class KernelRequest<T> {
@@ -168,7 +168,7 @@ class KernelRequest<T> {
     this.answer = settings.answer;
     this.#settings = settings;
     this.#timer = setTimeout(settings.onTimeout, settings.timeoutMs);
-    // When the kernel dies, nobody may be waiting for the result.
+    // If the kernel dies, the result may have no reader.
     this.#settled.promise.catch(() => {});
   }
 
@@ -176,12 +176,12 @@ class KernelRequest<T> {
     return this.#settled.promise;
   }
 
-  /** Whether it was answered, or never will be. */
+  /** Whether the request is settled. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** Another chance to answer, before something else is done about it. */
+  /** Restarts the timeout, with another callback. */
   extend(timeoutMs: number, onTimeout: () => void): void {
     if (this.#over) return;
     clearTimeout(this.#timer);
@@ -193,15 +193,16 @@ class KernelRequest<T> {
     this.#settings.part(payload);
   }
 
+  /** Throws FrameError if the answer has the wrong shape: the kernel is cut off, which ends the request. */
   settle(payload: Buffer): void {
-    this.#end();
     try {
       this.#settled.resolve(this.#settings.parse(payload));
     } catch (error) {
-      this.#settled.reject(error);
-      // A kernel that answers in the wrong shape is cut off. Any other error is the caller's.
       if (error instanceof FrameError) throw error;
+      // Any other error goes to the caller.
+      this.#settled.reject(error);
     }
+    this.#end();
   }
 
   reject(error: Error): void {
@@ -221,7 +222,7 @@ export interface LoadableSegment {
 }
 
 const PART_BYTES = KernelLimit.partBytes;
-/** How much may be on its way. */
+/** The most data in flight. */
 const MAX_IN_FLIGHT_BYTES = 4 * 1024 * 1024;
 
 async function sendSegments(
@@ -238,7 +239,7 @@ async function sendSegments(
       const sent = control.sendAndDrain(FrameType.load, id, encodePart({ ...header, last }, piece));
       ahead += piece.length;
       if (ahead < MAX_IN_FLIGHT_BYTES) continue;
-      // The kernel takes its time: what waits for it must not fill the host's memory.
+      // The kernel may be slow: data that waits for it must not fill the host's memory.
       await sent;
       ahead = 0;
     }

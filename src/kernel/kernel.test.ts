@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Frame, FrameType } from '../protocol/kernel-frames.ts';
-import { ExitCode } from '../protocol/kernel-limits.ts';
+import { ExitCode, type Frame, FrameType } from '../protocol/kernel-frames.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { EventListener } from './event-queue.ts';
@@ -10,10 +9,13 @@ import { KernelExecution } from './kernel-execution.ts';
 
 const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {}, close: () => {} };
 
+const unending: ByteSource = { ...silent, read: () => {} };
+
 /** A kernel that says and does what the test says. */
-function scripted() {
+function scripted({ output = silent } = {}) {
   const exited = Promise.withResolvers<ProcessExit>();
   const killed = Promise.withResolvers<void>();
+  let isPaused = false;
   let [say, hangUp]: [(frame: Frame) => void, () => void] = [() => {}, () => {}];
   const control: FrameConnection = {
     read: (onFrame, onEnd) => {
@@ -21,10 +23,16 @@ function scripted() {
     },
     send: () => {},
     sendAndDrain: async () => {},
-    ...{ pause: () => {}, resume: () => {}, close: () => {} },
+    pause: () => {
+      isPaused = true;
+    },
+    resume: () => {
+      isPaused = false;
+    },
+    close: () => {},
   };
   const link: KernelConnection = {
-    ...{ control, stdout: silent, stderr: silent, exited: exited.promise },
+    ...{ control, stdout: output, stderr: output, exited: exited.promise },
     ...{ interrupt: () => {}, kill: killed.resolve },
   };
   const kernel = new Kernel(link, { background: () => {} });
@@ -34,8 +42,16 @@ function scripted() {
     exit: exited.resolve,
     say: (frame: Frame) => say(frame),
     hangUp: () => hangUp(),
+    isPaused: () => isPaused,
   };
 }
+
+const settings = { timeoutMs: 60_000, graceMs: 1, inputTimeoutMs: 1000, outputLimitBytes: 1000 };
+const tag = new Uint8Array(16).fill(255);
+const hello = {
+  ...{ type: FrameType.hello, id: 0 },
+  payload: encodeValue({ python: '3.11.2', implementation: 'cpython', tag }),
+};
 
 const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -76,11 +92,10 @@ test('a kernel whose connection somebody else holds is not waited for without en
 
 test('what a kernel answers after it was killed is no sign of life: its cell ends with it, and no other begins there', async () => {
   const { kernel, killed, exit, say, hangUp } = scripted();
-  const tag = new Uint8Array(16).fill(255);
-  say({ type: FrameType.hello, id: 0, payload: encodeValue({ python: '3.11.2', implementation: 'cpython', tag }) });
+  say(hello);
   await kernel.ready;
-  const settings = { timeoutMs: 1, graceMs: 1, inputTimeoutMs: 1000, outputLimitBytes: 1000 };
-  const execution = new KernelExecution(1, 'while True: pass', settings, new EventListener(() => {}));
+  const soon = { ...settings, timeoutMs: 1 };
+  const execution = new KernelExecution(1, 'while True: pass', soon, new EventListener(() => {}));
   const result = kernel.execute(execution);
   await killed;
   say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', markers: [0, 0] }) });
@@ -88,4 +103,20 @@ test('what a kernel answers after it was killed is no sign of life: its cell end
   exit({ signal: 'SIGKILL' });
   hangUp();
   expect(await result).toMatchObject({ status: 'timeout', death: { signal: 'SIGKILL' } });
+});
+
+test('a kernel is read no further while 64 MiB of its frames wait for output that has not come', async () => {
+  const { kernel, exit, say, hangUp, isPaused } = scripted({ output: unending });
+  say(hello);
+  await kernel.ready;
+  const result = kernel.execute(new KernelExecution(1, 'display()', settings, new EventListener(() => {})));
+  const payload = encodeValue({ data: { 'text/plain': 'x'.repeat(8_000_000) }, markers: [1, 0] });
+  const paused = Array.from({ length: 9 }, () => {
+    say({ type: FrameType.display, id: 1, payload });
+    return isPaused();
+  });
+  expect(paused).toEqual([...Array.from({ length: 8 }, () => false), true]);
+  exit({ signal: 'SIGKILL' });
+  hangUp();
+  await result;
 });

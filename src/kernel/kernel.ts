@@ -1,4 +1,4 @@
-/** One live interpreter seen from the host: one execution or request at a time, every frame checked. */
+/** The host's side of one live interpreter: runs one execution or request at a time and checks every frame. */
 
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { spinBriefly, stopSpinning } from '../lib/event-loop.ts';
@@ -11,8 +11,7 @@ import type {
   ProgressEvent,
   ResultEvent,
 } from '../protocol/execution-events.ts';
-import { FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
-import { ExitCode } from '../protocol/kernel-limits.ts';
+import { ExitCode, FRAME_COST, type Frame, FrameError, FrameType } from '../protocol/kernel-frames.ts';
 import { encodeText } from '../protocol/kernel-marshal.ts';
 import {
   type HelloPayload,
@@ -47,23 +46,26 @@ import {
   type SaveSettings,
 } from './kernel-requests.ts';
 
-/** A kernel that has ended before it said hello has said why by then. */
+/** How long to wait for a kernel that ended before its hello to report why. */
 const DRAIN_TIMEOUT_MS = 1000;
 
-/** What an item of a display is reckoned to take. */
+/** The assumed memory of one item of a display. */
 const ITEM_COST = 64;
 
 /** How the host uses a kernel. */
 export interface KernelOptions {
-  /** Takes what the code shows while no cell runs. */
+  /** Receives what the code outputs while no cell runs. */
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
-  /** Carries out what the code asks of the host, beside input(). Without it such calls are refused. */
+  /** Handles calls of the code other than input(). Without a handler such calls are refused. */
   readonly handler?: CallHandler | undefined;
-  /** For the first result. */
+  /** Attached to the first result. */
   readonly notice?: Notice | undefined;
-  /** Counts the kernels of a session: an answer to a question of one that is dead must not reach another. */
+  /** Counts the kernels of a session, so that an answer for a dead kernel does not reach the next one. */
   readonly generation?: number;
-  /** The executions that its memory may know of, also from before it was forked: nothing belongs to a later one. */
+  /**
+   * The number of executions that the kernel's memory may know of, including those before it was forked. No text belongs to a
+   * later one.
+   */
   readonly executions?: () => number;
 }
 
@@ -82,7 +84,7 @@ export class Kernel {
   readonly #background: KernelOptions['background'];
   readonly #executions: () => number;
   #lastEnded: number | undefined;
-  /** For the first result. */
+  /** Attached to the first result. */
   #notice: Notice | undefined;
   readonly #hostCalls: HostCalls;
   readonly #requests: KernelRequests;
@@ -108,9 +110,9 @@ export class Kernel {
     this.#executions = executions ?? (() => 0);
     this.#background = background;
     this.#notice = notice;
-    // If nobody waits for the kernel, its failure must not become an unhandled rejection.
+    // If nothing waits for the kernel, its failure must not become an unhandled rejection.
     this.#ready.promise.catch(() => {});
-    // First: output may end while the reader is put on it.
+    // Created first: the output may end as soon as it has a reader.
     this.#frames = new FrameQueue(this.budget, {
       handle: (next) => this.#handle(next),
       violated: (reason) => this.#abortOnViolation(reason),
@@ -142,13 +144,13 @@ export class Kernel {
       (problem) => this.#disconnected(problem),
     );
     void connection.exited.then(async (exit) => {
-      // The reason of a failed start comes on another connection than the exit, and may come later.
+      // The reason of a failed start arrives on another connection than the exit, and may arrive later.
       if (this.#state.kind === 'starting' && !this.#closing) await this.#drainBeforeExit();
       await this.#finishExit(exit);
     });
   }
 
-  /** Resolves when the interpreter says hello; rejects if it dies before. */
+  /** Resolves when the interpreter says hello; rejects if it dies first. */
   get ready(): Promise<HelloPayload> {
     return this.#ready.promise;
   }
@@ -169,7 +171,7 @@ export class Kernel {
     return this.#state.kind === 'running' ? this.#state.execution : undefined;
   }
 
-  /** The caller keeps to one execution at a time. */
+  /** The caller must run one execution at a time. */
   execute(execution: KernelExecution): Promise<ResultEvent> {
     this.#checkIdle();
     const payload = encodeText(execution.code);
@@ -205,7 +207,7 @@ export class Kernel {
     return this.#requests.load(python, segments, timeoutMs);
   }
 
-  /** Sets what the first result tells. */
+  /** Sets the notice for the first result. */
   announce(notice: Notice): void {
     this.#notice = notice;
   }
@@ -224,20 +226,20 @@ export class Kernel {
     this.#hostCalls.cancelInput(id, reason);
   }
 
-  /** Ends the kernel; what ran gets a result that says so. */
+  /** Kills the kernel. A running execution gets a result that says so. */
   async kill(): Promise<void> {
     // A dead kernel must not be killed again: its sandbox may already run another one.
     if (this.#state.kind !== 'dead') this.#requestKill();
     await this.#died.promise;
   }
 
-  /** Ends the kernel for good, and waits until it is gone. */
+  /** Ends the kernel and waits until it is gone. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.kill();
   }
 
-  /** Text without an owner belongs to what runs, or else to what ran last. */
+  /** Text without an owner belongs to the running execution, or else to the last one. */
   #deliver(type: StreamName, text: string, owner?: number): boolean {
     const stated = owner !== undefined && this.#knows(owner) ? owner : undefined;
     const { running } = this;
@@ -307,7 +309,7 @@ export class Kernel {
     }
     const { execution } = this.#state;
     if (!this.#output.reached(payload.markers)) return false;
-    // The result came before the kill and has waited. The kernel is dying, so no other cell may start.
+    // The result arrived before the kill and had to wait. The kernel is ending, so no other cell may start.
     if (this.#killRequested) return true;
     this.#output.finish();
     this.#hostCalls.cellEnded();
@@ -326,10 +328,10 @@ export class Kernel {
 
   #display(frame: Frame, payload: ReturnType<typeof parseDisplay>): boolean {
     const event: DisplayEvent = { type: 'display', data: payload.data };
-    // Many small items take more than their bytes.
+    // Many small items take more memory than their bytes.
     const size = frame.payload.length + FRAME_COST + ITEM_COST * payload.items;
     const { running } = this;
-    // From a thread or task of an earlier cell; the next cell may already be on its way to the kernel.
+    // The frame comes from a thread or task of an earlier cell. The next cell may already be on its way to the kernel.
     if (frame.id !== running?.number) {
       if (frame.id !== 0 && !this.#knows(frame.id)) throw new FrameError(`a display for execution ${frame.id}`);
       this.#background({ ...event, ...executionPart(frame.id || this.#lastEnded) }, size);
@@ -352,8 +354,8 @@ export class Kernel {
     const request = this.#state.kind === 'answering' ? this.#state.request : undefined;
     if (request?.id !== frame.id || request.answer !== frame.type) throw new FrameError('an answer to no question');
     if (this.#killRequested) return true;
-    this.#state = { kind: 'idle' };
     request.settle(frame.payload);
+    this.#state = { kind: 'idle' };
     return true;
   }
 
@@ -364,7 +366,7 @@ export class Kernel {
     return true;
   }
 
-  /** The sandbox could not be set up, so the kernel has run nothing. */
+  /** Handles a failed sandbox setup: the kernel has run no code. */
   #failed(frame: Frame): boolean {
     if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
     const { layer, message } = parseFailed(frame.payload);
@@ -373,7 +375,7 @@ export class Kernel {
     return true;
   }
 
-  /** The connection ended. A process that closed it itself is not a usable kernel any more. */
+  /** The connection ended. If the process closed it itself, the kernel is unusable. */
   #disconnected(problem?: Error): void {
     this.#disconnectedPromise.resolve();
     if (this.#state.kind === 'dead') return;
@@ -387,7 +389,7 @@ export class Kernel {
     stop();
   }
 
-  /** From now on the kernel gets nothing more to do, even if it answers before it ends. */
+  /** From now on the kernel gets no more work, even if it answers before it ends. */
   #requestKill(): void {
     this.#killRequested = true;
     this.#connection.kill();
@@ -414,7 +416,7 @@ export class Kernel {
     this.#hostCalls.close();
     this.#connection.control.close();
     const error = new CellaError(death.code, death.message, { details: { ...death } });
-    // It could not report why: FAILED did not reach the host.
+    // The kernel could not report why: FAILED did not reach the host.
     const isolated = exit.code !== ExitCode.notIsolated;
     this.#ready.reject(isolated ? error : isolationError('kernel', 'it ended before it could report the reason'));
     if (before.kind === 'running') {

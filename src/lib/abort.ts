@@ -7,7 +7,7 @@ export function onAbort(signal: AbortSignal | undefined, act: () => void): Dispo
   return { [Symbol.dispose]: () => signal?.removeEventListener('abort', act) };
 }
 
-/** Rejects with `why` once the signal is aborted. The work itself goes on, for others who may wait for it. */
+/** Rejects with `why` once the signal is aborted. The work itself continues: others may be waiting for it. */
 export async function raceAbort<T>(work: Promise<T>, signal: AbortSignal | undefined, why: () => Error): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   // Without `using`: not all browsers know Symbol.dispose.

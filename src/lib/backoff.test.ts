@@ -10,10 +10,10 @@ const lost = new Error('lost');
 const LONG_MS = 20_000;
 
 /** How long it waits until it gives up. */
-async function attempts(patience: Backoff): Promise<number> {
+async function attempts(backoff: Backoff): Promise<number> {
   const from = performance.now();
   const all = (async () => {
-    while (true) await patience.wait(lost);
+    while (true) await backoff.wait(lost);
   })();
   const given = all.catch((error: unknown) => {
     expect(error).toBe(lost);
@@ -31,11 +31,11 @@ test('tries for as long as was said, and gives up with the error', async () => {
 });
 
 test('begins again where somebody answered, however long ago the first failure was', async () => {
-  const patience = new Backoff(1000);
-  await attempts(patience);
-  await expect(patience.wait(lost)).rejects.toBe(lost);
-  patience.restartDeadline();
-  expect(await attempts(patience)).toBeGreaterThan(500);
-  patience.reset();
-  expect(await attempts(patience)).toBeGreaterThan(500);
+  const backoff = new Backoff(1000);
+  await attempts(backoff);
+  await expect(backoff.wait(lost)).rejects.toBe(lost);
+  backoff.restartDeadline();
+  expect(await attempts(backoff)).toBeGreaterThan(500);
+  backoff.reset();
+  expect(await attempts(backoff)).toBeGreaterThan(500);
 });

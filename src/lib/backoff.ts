@@ -1,4 +1,4 @@
-/** Waits between attempts to reach a server: first not at all, then longer and longer, until a deadline. */
+/** Waits between attempts to reach a server: not at all at first, then longer each time, until a deadline. */
 
 const FIRST_MS = 25;
 const MOST_MS = 1000;
@@ -12,18 +12,18 @@ export class Backoff {
     this.#limitMs = limitMs;
   }
 
-  /** Something came. */
+  /** Data arrived. */
   reset(): void {
     this.#since = undefined;
     this.#pauseMs = 0;
   }
 
-  /** Somebody answered, though nothing came yet: code may be silent for long. */
+  /** The server answered but sent no data yet: code may print nothing for a long time. */
   restartDeadline(): void {
     this.#since = undefined;
   }
 
-  /** Resolves when it is time for another attempt; throws the error where there is to be none. */
+  /** Resolves when it is time for another attempt. Throws the error once the deadline is over. */
   async wait(error: Error, atLeastMs = 0): Promise<void> {
     this.#since ??= performance.now();
     const pauseMs = Math.max(this.#pauseMs, atLeastMs);

@@ -1,8 +1,8 @@
-/** A map that holds the entries that were set last, up to a limit. */
+/** A map that keeps the most recently set entries, up to a limit. */
 
 export class BoundedMap<Key, Value> {
   readonly #most: number;
-  /** The one that was set longest ago comes first. */
+  /** Least recently set first. */
   readonly #entries = new Map<Key, Value>();
 
   constructor(most: number) {
@@ -27,7 +27,7 @@ export class BoundedMap<Key, Value> {
     }
   }
 
-  /** For what is asked for once. */
+  /** Returns the value and removes it. */
   take(key: Key): Value | undefined {
     const value = this.#entries.get(key);
     this.#entries.delete(key);

@@ -1,10 +1,10 @@
-/** Timeouts: for an answer from a process that may be stopped or hang, and for a resource that is not used. */
+/** Timeouts for answers from processes that may be stopped or hang, and for unused resources. */
 import { isStopped } from './process-identity.ts';
 
-/** Rejects with `late` if `work` has not settled after `ms`. The work itself goes on. */
+/** Rejects with `late` if `work` has not settled after `ms`. The work itself continues. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const over = Promise.withResolvers<never>();
-  // If this process was busy, its timers run first. An answer that arrived meanwhile is read before the work counts as late.
+  // After a busy spell, timers run before I/O. An answer that arrived meanwhile is read before the work counts as late.
   const timer = setTimeout(() => setImmediate(() => over.reject(late())), ms);
   try {
     return await Promise.race([work, over.promise]);
@@ -22,7 +22,7 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
 }
 
-/** How long a process may be silent before it is checked for having been stopped. */
+/** How long a process may be silent before this checks whether it is stopped. */
 const STOPPED_CHECK_MS = 1500;
 
 interface Answering {
@@ -31,7 +31,7 @@ interface Answering {
   readonly timeoutMs: number;
 }
 
-/** Waits for another process. Rejects with `silent` if that process is stopped or the timeout is over. */
+/** Waits for another process. Rejects with `silent` if that process is stopped or the timeout passes. */
 export async function answerFromProcess<T>(
   answer: Promise<T>,
   { pid, timeoutMs }: Answering,
@@ -52,7 +52,7 @@ export async function answerFromProcess<T>(
   }
 }
 
-/** Calls `act` after `ms`, once pending input was read. The function it returns cancels that. */
+/** Calls `act` after `ms`, once pending input was read. Returns a function that cancels the call. */
 export function timeoutAfterIo(ms: number, act: () => void): () => void {
   let last: NodeJS.Immediate | undefined;
   const timer = setTimeout(() => {
@@ -64,7 +64,7 @@ export function timeoutAfterIo(ms: number, act: () => void): () => void {
   };
 }
 
-/** Calls back once something has not been used for some time. Does not keep the process alive. */
+/** Calls back when a resource has not been used for some time. Does not keep the process alive. */
 export class IdleTimeout {
   readonly #ms: number;
   readonly #onIdle: () => void;
@@ -76,13 +76,13 @@ export class IdleTimeout {
     this.#onIdle = onIdle;
   }
 
-  /** Starts the time, or starts it again. */
+  /** Starts or restarts the timeout. */
   restart(): void {
     this.stop();
     if (this.#ms > 0) this.#timer = setTimeout(this.#onIdle, this.#ms).unref();
   }
 
-  /** For a resource that is in use again, or closed. */
+  /** Call it when the resource is used again or closed. */
   stop(): void {
     clearTimeout(this.#timer);
   }

@@ -1,44 +1,53 @@
 /**
- * Shares the event loop. SQLite, JSON and schemas work synchronously, and awaiting a value that is already there lets no
- * timer or socket run. A loop over many items therefore calls `giveWay` for each of them.
+ * Shares the event loop. SQLite, JSON and schemas work synchronously, and awaiting a value that is already available lets
+ * no timer or socket run. A loop over many items therefore calls `giveWay` for each item.
  *
- * All such loops of this process share one slice per turn of the event loop: with a slice for each, a hundred readers
- * would block it for a hundred slices. Waiting loops take turns by user, so a user with a hundred scans gets no more time
- * than one with a single scan.
+ * All such loops of this process share one slice per turn of the event loop: if each had its own slice, a hundred readers
+ * would block the event loop for a hundred slices. Waiting loops take turns by user, so a user with a hundred scans gets
+ * no more time than a user with one scan.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { availableParallelism } from 'node:os';
 
-/** One step may overrun it, so others are blocked for at most a slice and a step. */
+/** One step may overrun the slice, so others are blocked for at most a slice and a step. */
 const SLICE_MS = 8;
 
-/** When the work of this turn of the event loop began. */
+/** When work began in this turn of the event loop. */
 let begunAt: number | undefined;
 const worksFor = new AsyncLocalStorage<string>();
-/** By user, the next one first. */
+/** By user; the next user to get a turn comes first. */
 const waiting = new Map<string, Array<() => void>>();
 
-/** Runs `work` in the name of a user. Its steps, also later ones, share the turns of that user. */
+/** Runs `work` on behalf of a user. All its steps, including later ones, share that user's turns. */
 export function onBehalfOf<T>(whom: string, work: () => T): T {
   return worksFor.run(whom, work);
 }
 
-/** Binds the function to the user of the current work, whoever calls it later. */
+/** Binds the function to the user of the current work, no matter who calls it later. */
 export function bindContext<F extends (...given: never[]) => unknown>(work: F): F {
   return AsyncLocalStorage.bind(work) as F;
 }
 
-/** Waits for the next turn of the event loop if the slice of this one is used up. One waiter continues in each turn. */
+/** Waits for the next turn of the event loop if this turn's slice is used up. One waiter continues per turn. */
 export async function giveWay(): Promise<void> {
   const now = performance.now();
   begin(now);
   if (now - (begunAt ?? now) >= SLICE_MS) await waitForTurn();
 }
 
-/** Waits for a turn of the event loop that no other such loop uses: for a step of a millisecond or more. */
+/** Waits for a turn of the event loop that no other such loop uses. For steps of a millisecond or more. */
 export async function ownTurn(): Promise<void> {
   begin(performance.now());
   await waitForTurn();
+}
+
+/** Runs a generator that yields at points where it may pause. */
+export async function inTurns<T>(work: Generator<undefined, T>): Promise<T> {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+    await giveWay();
+  }
 }
 
 function begin(now: number): void {
@@ -61,7 +70,7 @@ function nextWaiter(): (() => void) | undefined {
   if (!first) return undefined;
   const [whom, waiters] = first;
   const next = waiters.shift();
-  // A user who just had a turn goes to the end of the line.
+  // A user who just had a turn moves to the end of the queue.
   waiting.delete(whom);
   if (waiters.length > 0) waiting.set(whom, waiters);
   return next;
@@ -75,7 +84,7 @@ function turn(): void {
   next();
 }
 
-/** Yields the items, and lets others run between them. */
+/** Yields the items and lets other work run between them. */
 export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<T, void, undefined> {
   for (const item of items) {
     await giveWay();
@@ -83,10 +92,10 @@ export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<T, void, 
   }
 }
 
-/** Items that are sorted or merged in one step. */
+/** How many items are sorted or merged in one step. */
 const RUN = 2000;
 
-/** Like `toSorted`, but lets others run while it sorts. */
+/** Like `toSorted`, but lets other work run while it sorts. */
 export async function sortedInSlices<T>(items: readonly T[], compare: (one: T, other: T) => number): Promise<T[]> {
   let runs: T[][] = [];
   for (let at = 0; at < items.length; at += RUN) {
@@ -122,7 +131,7 @@ const SINGLE_PROCESSOR = availableParallelism() < 2;
 const spinningFor = new Map<object, number>();
 let awake = false;
 
-/** Keeps the event loop awake briefly after a cell was sent: waking a sleeping process takes longer than a small cell. */
+/** Keeps the event loop awake briefly after sending a cell: waking a sleeping process takes longer than a small cell. */
 export function spinBriefly(kernel: object, first: boolean): void {
   if (SINGLE_PROCESSOR) return;
   spinningFor.set(kernel, performance.now() + (first ? FIRST_SPIN_MS : SPIN_MS));
@@ -131,7 +140,7 @@ export function spinBriefly(kernel: object, first: boolean): void {
   setImmediate(spin);
 }
 
-/** Called when the kernel has answered, or never will. */
+/** Call it when the kernel has answered or can no longer answer. */
 export function stopSpinning(kernel: object): void {
   spinningFor.delete(kernel);
 }

@@ -1,28 +1,28 @@
-/** How much disk space the files in a folder take. Untrusted code writes to the folder while it is measured. */
+/** Measures the disk space of the files in a folder. Untrusted code may write to the folder meanwhile. */
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
 import { systemCode } from './errno.ts';
 
-/** What a file system takes for an entry without any data. */
+/** What an entry without data takes on disk. */
 const ENTRY_BYTES = 512;
 const BLOCK_BYTES = 512;
 const MOST_ENTRIES = 1_000_000;
-/** Of the paths of folders that are still to be looked at: each may be as long as the system takes. */
+/** Limit on the queued folder paths: each may be as long as the system allows. */
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
-/** Leads to a folder, also to one that may not be read. Node has no name for O_PATH. */
+/** Opens a folder even if it is not readable. Node has no name for O_PATH. */
 const OPEN_FOLDER = (process.platform === 'linux' ? 0o10000000 : 0) | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * Links are not followed, holes are not counted, and what goes away meanwhile is nothing. What cannot be counted is
- * without an end: a folder that its code has closed, paths that are too long for the system, too many entries.
+ * Follows no links, and does not count holes or entries that disappear meanwhile. Returns Infinity if it cannot count
+ * everything: an unreadable folder, paths that are too long for the system, too many entries.
  */
 export async function folderSize(
   path: string,
   { mostEntries = MOST_ENTRIES, mostWaitingBytes = MOST_WAITING_BYTES } = {},
 ): Promise<number> {
   let [bytes, entries, waitingBytes] = [0, 0, 0];
-  // Not by recursion: folders may lie as deep in each other as the code likes.
+  // A stack, not recursion: code can nest folders as deep as it likes.
   for (const folders = await realPaths(path); ; ) {
     const folder = folders.pop();
     if (folder === undefined) return bytes;
@@ -31,7 +31,7 @@ export async function folderSize(
       await using held = await open(folder, OPEN_FOLDER);
       const at = await heldPath(held, folder);
       if (!at) continue;
-      // A name is bytes: one that is no text is there all the same, and every byte is a letter of Latin-1.
+      // Names are bytes and need not be valid text. Latin-1 maps every byte to a character.
       for await (const entry of await opendir(Buffer.concat([at, DOT]), { bufferSize: 256, encoding: 'latin1' })) {
         const name = Buffer.from(`/${entry.name}`, 'latin1');
         if (entry.isDirectory()) {
@@ -59,9 +59,9 @@ async function realPaths(path: string): Promise<Buffer[]> {
   }
 }
 
-/** A path to the open folder itself. None where code has put a link above it: what that leads to is not the user's. */
+/** A path to the open folder itself. Undefined if code replaced a parent with a link: its target may not be the user's. */
 async function heldPath(held: FileHandle, folder: Buffer): Promise<Buffer | undefined> {
-  // Elsewhere folders cannot be held, and code runs in containers alone.
+  // Other systems cannot address a folder by its descriptor, and run code only in containers.
   if (process.platform !== 'linux') return folder;
   const at = `/proc/self/fd/${held.fd}`;
   const real = await readlink(at, { encoding: 'latin1' });
@@ -71,7 +71,7 @@ async function heldPath(held: FileHandle, folder: Buffer): Promise<Buffer | unde
 async function bytesOf(file: Buffer, isFolder: boolean): Promise<number> {
   try {
     const { blocks, nlink } = await lstat(file);
-    // A file with several names lies there once.
+    // The names of a hard-linked file share its blocks.
     return ENTRY_BYTES + (blocks * BLOCK_BYTES) / (isFolder ? 1 : Math.max(1, nlink));
   } catch (error) {
     return bytesWithout(error);

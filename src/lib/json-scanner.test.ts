@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { JsonScanner, type ScanLimits } from './json-scanner.ts';
+import { isCheapToParse, JsonScanner, type ScanLimits } from './json-scanner.ts';
 
 const WIDE: ScanLimits = { mostDeep: 100, mostKeys: 1000 };
 
@@ -82,5 +82,21 @@ describe('JsonScan', () => {
     expect(scanned('{"a":1,"b":2}', 0, { ...WIDE, mostKeys: 1 })).toBeUndefined();
     expect(scanned('{"a":[1,true]}', 0, { ...WIDE, mostEffort: 32 })).toBeDefined();
     expect(scanned('{"a":[1,true,""]}', 0, { ...WIDE, mostEffort: 32 })).toBeUndefined();
+  });
+});
+
+describe('isCheapToParse', () => {
+  const many = `[${'[],'.repeat(50_000)}[]]`;
+
+  it.each([
+    ['a list of many', many],
+    ['the same with blanks before it', ` \t\r\n${many}`],
+    // Decoders take it away.
+    ['the same behind a mark of the byte order', `\ufeff${many}`],
+    ['what is too deep', '['.repeat(70_000)],
+    ['the same behind a mark of the byte order', `\ufeff${'['.repeat(70_000)}`],
+  ])('refuses %s', (_name, text) => {
+    expect(isCheapToParse(text, 100_000)).toBe(false);
+    expect(isCheapToParse(Buffer.from(text), 100_000)).toBe(false);
   });
 });

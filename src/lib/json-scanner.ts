@@ -7,41 +7,41 @@ export interface ScanLimits {
   readonly mostDeep: number;
   /** Keys of the outermost object. */
   readonly mostKeys: number;
-  /** What it takes to parse, all together: 1 for a text, number or word, and 10 for an object, an array or a key. */
+  /** Limit on the total cost of parsing: 1 for a number or word, 2 for a text, 10 for an object, array or key. */
   readonly mostEffort?: number;
 }
 
-/** Follows a scan from value to value. It is asked before anything is kept, and is told only what it asked for. */
+/** Follows a scan from value to value. The scanner keeps and reports only what the listener asks for. */
 export interface ScanListener {
-  /** A value begins. True where it is a text, and its text is wanted. */
+  /** A value begins. Returns true if it is a text and the listener wants that text. */
   begin(kind: 'object' | 'array' | 'text' | 'other'): boolean;
-  /** Whether the names of keys are wanted here. */
+  /** Whether the listener wants the keys at this point. */
   readonly wantsKeys: boolean;
-  /** As it was written, with its quotes. False where it must not be there: nothing that follows is looked at. */
+  /** A key as written, with its quotes. Returns false if the key is not allowed: the scan then stops. */
   key(json: string): boolean;
-  /** As `key`, of a text that was wanted. One that is longer than `mostKept` comes without its end. */
+  /** Like `key`, for a text that the listener wants. A text longer than `mostKept` is cut off. */
   text(json: string): boolean;
   /** An object or array ends. */
   close(): void;
-  /** Bytes that are kept of a text or key. */
+  /** How many bytes of a text or key are kept. */
   readonly mostKept: number;
 }
 
-/** Where a key of the outermost object is, and its value: each from its first byte to behind its last. */
+/** The byte ranges of a key of the outermost object and of its value; ends are exclusive. */
 export interface JsonMember {
   readonly key: readonly [number, number];
   readonly value: readonly [number, number];
 }
 
 const [VALUE, FIRST, KEY, FIRST_KEY, COLON, AFTER, STRING, ESCAPE, HEX, WORD] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-/** Of a number; at those from ZERO on it may end. */
+/** States within a number. From ZERO on, the number may end. */
 const [MINUS, DOT, EXPONENT, SIGN, ZERO, WHOLE, FRACTION, POWER] = [10, 11, 12, 13, 14, 15, 16, 17];
 const [BROKEN] = [18];
-/** As JSON.parse takes its time: a million numbers are there at once, a million keys after a second. */
-const [LIGHT, HEAVY] = [1, 10];
+/** In proportion to JSON.parse: a million numbers take no noticeable time, a million keys take a second. */
+const [LIGHT, TEXT, HEAVY] = [1, 2, 10];
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
-// Browsers have no Buffer: none is made while this module loads.
+// Browsers have no Buffer, so this module makes none while it loads.
 const WORDS = ['true', 'false', 'null'].map((word) => new TextEncoder().encode(word));
 const NOTHING = new Uint8Array(0);
 const ESCAPED = new Set(new TextEncoder().encode('"\\/bfnrt'));
@@ -50,9 +50,9 @@ export class JsonScanner {
   readonly members: JsonMember[] = [];
   readonly #limits: ScanLimits;
   readonly #follower: ScanListener | undefined;
-  /** The beginning of a text or key that is wanted, from chunks before this one. */
+  /** The beginning of a wanted text or key, from earlier chunks. */
   #kept: Buffer | undefined;
-  /** Where it begins; -1 where none is wanted. */
+  /** Where the wanted text or key begins; -1 if none is wanted. */
   #keepFrom = -1;
   #chunk: Buffer | undefined;
   /** Where the chunk begins. */
@@ -76,7 +76,7 @@ export class JsonScanner {
     this.#follower = follower;
   }
 
-  /** False where it is no JSON, or more than may be: nothing that follows can mend that. */
+  /** Returns false if the input is not JSON or exceeds a limit. No later chunk changes that. */
   push(chunk: Uint8Array): boolean {
     this.#chunk = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#chunkAt = this.#at;
@@ -94,12 +94,12 @@ export class JsonScanner {
     return this.#state !== BROKEN;
   }
 
-  /** Whether it is refused for how much it is, and may be JSON all the same. */
+  /** Whether the input was refused for exceeding a limit. It may still be valid JSON. */
   get isTooMuch(): boolean {
     return this.#isTooMuch;
   }
 
-  /** What it takes to parse so far; see `mostEffort`. */
+  /** The cost of parsing the input so far; see `mostEffort`. */
   get effort(): number {
     return this.#effort;
   }
@@ -109,7 +109,7 @@ export class JsonScanner {
     return this.#objects[1] === 1;
   }
 
-  /** Whether all of it was one value of JSON. */
+  /** Whether the input was exactly one JSON value. */
   end(): boolean {
     return this.#depth === 0 && (this.#state === AFTER || this.#state >= ZERO) && this.#state !== BROKEN;
   }
@@ -148,7 +148,7 @@ export class JsonScanner {
   }
 
   #begin(byte: number): number {
-    if (this.#exceeds(byte === 0x7b || byte === 0x5b ? HEAVY : LIGHT)) return this.#tooMuch();
+    if (this.#exceeds(effortOf(byte))) return this.#tooMuch();
     if (this.#depth <= 1) this.#start = this.#at;
     const isWanted = this.#follower?.begin(kindOf(byte)) ?? false;
     if (byte === QUOTE) return this.#string(false, isWanted);
@@ -175,20 +175,20 @@ export class JsonScanner {
     return STRING;
   }
 
-  /** Where what is wanted of this chunk begins and ends: no more of it than may be kept. */
+  /** The wanted range of this chunk, limited by `mostKept`. */
   #wantedHere(end: number): readonly [number, number] {
     const from = Math.max(this.#keepFrom, this.#chunkAt) - this.#chunkAt;
     const most = (this.#follower?.mostKept ?? 0) - (this.#kept?.length ?? 0);
     return [from, Math.min(end - this.#chunkAt, from + Math.max(0, most))];
   }
 
-  /** The rest of a text or key is in the next chunk. */
+  /** Keeps the wanted part of a text or key that continues in the next chunk. */
   #keep(): void {
     const piece = this.#chunk?.subarray(...this.#wantedHere(this.#at)) ?? NOTHING;
     this.#kept = Buffer.concat([this.#kept ?? NOTHING, piece]);
   }
 
-  /** False where the follower refuses it. */
+  /** Returns false if the listener refuses the text or key. */
   #tellText(): boolean {
     if (this.#keepFrom === -1) return true;
     const [from, to] = this.#wantedHere(this.#at + 1);
@@ -200,7 +200,7 @@ export class JsonScanner {
     return (this.#isKey ? this.#follower?.key(json) : this.#follower?.text(json)) ?? true;
   }
 
-  /** What is no plain character. */
+  /** Handles a byte that is not a plain character. */
   #inString(byte: number): number {
     if (byte === QUOTE) return this.#endString();
     return byte === BACKSLASH ? ESCAPE : BROKEN;
@@ -226,7 +226,7 @@ export class JsonScanner {
     return this.#endValue(1);
   }
 
-  /** `behind`: how far its end is from here. */
+  /** `behind`: the distance from the current byte to the end of the value. */
   #endValue(behind: 0 | 1): number {
     if (this.#depth !== 1 || this.#objects[1] !== 1) return AFTER;
     this.members.push({ key: this.#key, value: [this.#start, this.#at + behind] });
@@ -237,7 +237,7 @@ export class JsonScanner {
     const next = afterDigit(this.#state, byte);
     if (next !== undefined) return next;
     if (this.#state < ZERO) return BROKEN;
-    // It has ended before this byte, which is looked at as what follows.
+    // The number ended before this byte.
     this.#state = this.#endValue(0);
     return this.#state === BROKEN || isBlank(byte) ? this.#state : this.#between(byte);
   }
@@ -253,13 +253,18 @@ export class JsonScanner {
   }
 }
 
+function effortOf(byte: number): number {
+  if (byte === QUOTE) return TEXT;
+  return byte === 0x7b || byte === 0x5b ? HEAVY : LIGHT;
+}
+
 function kindOf(byte: number): Parameters<ScanListener['begin']>[0] {
   if (byte === QUOTE) return 'text';
   if (byte === 0x7b) return 'object';
   return byte === 0x5b ? 'array' : 'other';
 }
 
-/** Texts are most of what is sent. */
+/** Skips plain characters in one go: most input is text. */
 function endOfPlain(chunk: Uint8Array, from: number): number {
   for (let at = from; at < chunk.length; at++) {
     const byte = chunk[at] ?? 0;
@@ -268,7 +273,7 @@ function endOfPlain(chunk: Uint8Array, from: number): number {
   return chunk.length;
 }
 
-/** Undefined where a number cannot go on so. */
+/** Undefined if the number cannot continue with this byte. */
 function afterDigit(state: number, byte: number): number | undefined {
   if (isDigit(byte)) {
     if (state === MINUS) return byte === 0x30 ? ZERO : WHOLE;
@@ -287,33 +292,56 @@ const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
-/** What has fewer bytes has few parts. */
-const SMALL_BYTES = 64 * 1024;
+/** Smaller inputs have too few parts to be expensive. */
+export const SMALL_BYTES = 64 * 1024;
+/** Takes a few milliseconds to scan, even before the JIT optimizes the scanner. */
+const STEP_BYTES = 128 * 1024;
+const MOST_EFFORT = 1_000_000;
 const CHEAP_LIMITS = { mostDeep: 1000, mostKeys: 100_000 };
-/** Of what a client sends: 400,000 numbers, or 36,000 names with their texts. Schemas look at them once more. */
+/** Lower limit for client input, which schemas check as well: 400,000 numbers, or 33,000 keys with text values. */
 export const MOST_CLIENT_EFFORT = 400_000;
+/** Of a message between server and runner, which is looked at several times. */
+export const MOST_RPC_EFFORT = 200_000;
 
 /**
- * Whether it is parsed in a moment, if it is JSON at all. A long text is light; a million objects
- * would take seconds of everybody's who is served by the same process.
+ * Whether the input, if it is JSON, parses quickly. A long text is cheap; a million objects would block the process, and
+ * every client it serves, for seconds.
  */
-export function isCheapToParse(json: string | Uint8Array, mostEffort = 1_000_000): boolean {
+export function isCheapToParse(json: string | Uint8Array, mostEffort = MOST_EFFORT): boolean {
+  if (json.length <= SMALL_BYTES) return true;
+  const scan = scanInSteps(typeof json === 'string' ? Buffer.from(json) : json, mostEffort);
+  for (;;) {
+    const { done, value } = scan.next();
+    if (done) return value;
+  }
+}
+
+/** Like `isCheapToParse`, but yields at points where it may pause. */
+export function* scanInSteps(json: Uint8Array, mostEffort = MOST_EFFORT): Generator<undefined, boolean> {
   if (json.length <= SMALL_BYTES) return true;
   const scan = new JsonScanner({ ...CHEAP_LIMITS, mostEffort });
-  scan.push(typeof json === 'string' ? Buffer.from(json) : json);
+  const begin = isByteOrderMark(json) ? 3 : 0;
+  for (let at = begin; at < json.length; at += STEP_BYTES) {
+    if (at > begin) yield;
+    if (!scan.push(json.subarray(at, at + STEP_BYTES))) break;
+  }
   return !scan.isTooMuch;
 }
 
-/** What a client sent. Undefined where it is no JSON, or not light: the caller says what it had asked for. */
+/** A byte order mark is not JSON, but decoders remove it before the text is parsed. */
+const isByteOrderMark = ([first, second, third]: Uint8Array): boolean =>
+  first === 0xef && second === 0xbb && third === 0xbf;
+
+/** Parses client input. Undefined if it is not JSON or too expensive: the caller reports what it expected. */
 export function parseCheapJson(text: string): unknown {
   return isCheapToParse(text, MOST_CLIENT_EFFORT) ? tryParseJson(text) : undefined;
 }
 
-/** Undefined where it is none: the caller says what it had asked for. */
+/** Undefined if the text is not JSON: the caller reports what it expected. */
 export function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // told by the caller
+    return undefined; // the caller reports it
   }
 }

@@ -44,6 +44,22 @@ describe('lines', () => {
     expect(decode(100, single)).toEqual(['{"a":"é😀"}', '', 'zweite']);
   });
 
+  test('that are too long give their beginning', () => {
+    const bytes = bytesOf('0123456789abcdef\nnext\n');
+    for (const size of [1, 7, 10, 11, bytes.length]) {
+      const splitter = new LineSplitter(10);
+      const shown: [string, string][] = [];
+      for (let at = 0; at < bytes.length; at += size) {
+        for (const { kind, bytes: line } of splitter.push(bytes.slice(at, at + size)))
+          shown.push([kind, new TextDecoder().decode(line)]);
+      }
+      expect(shown).toEqual([
+        ['cut', '0123456789'],
+        ['line', 'next'],
+      ]);
+    }
+  });
+
   test('of 100 MB are told of once, while nothing of them is held', () => {
     const decoder = new LineSplitter(1024);
     const chunk = new Uint8Array(64 * 1024).fill(0x78);

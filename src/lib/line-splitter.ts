@@ -2,25 +2,27 @@
 
 import { tryParseJson } from './json-scanner.ts';
 
-/** `cut`: it grew past the limit; all of it is thrown away, up to its end. */
-export type Line = { readonly kind: 'line'; readonly bytes: Uint8Array } | { readonly kind: 'cut' };
+/** `cut`: the line exceeded the limit. `bytes` are its first bytes; the rest is dropped. */
+export interface Line {
+  readonly kind: 'line' | 'cut';
+  readonly bytes: Uint8Array;
+}
 
 const NEWLINE = 0x0a;
-const CUT: Line = { kind: 'cut' };
 
 export class LineSplitter {
   readonly #limit: number;
-  /** The beginning of a line whose end has not come, in a buffer that grows by doubling. */
+  /** The beginning of an unfinished line, in a buffer that grows by doubling. */
   #held = new Uint8Array(0);
   #length = 0;
   #skipping = false;
 
-  /** @param limit bytes of a line, its newline not counted */
+  /** @param limit bytes per line, without its newline */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Lines are good until the next call. */
+  /** The lines are valid until the next call. */
   push(chunk: Uint8Array): Line[] {
     const lines: Line[] = [];
     let at = 0;
@@ -34,13 +36,13 @@ export class LineSplitter {
     return lines;
   }
 
-  /** What is left where the stream has ended: a line without its newline, or nothing. */
+  /** Call it at the end of the stream. Returns the last line if it has no newline. */
   end(): Line | undefined {
     const rest = this.#length > 0 && !this.#skipping;
     return rest ? this.#take(new Uint8Array(0), true) : undefined;
   }
 
-  /** Bytes that are kept for a line to come. */
+  /** Bytes held of an unfinished line. */
   get heldBytes(): number {
     return this.#length;
   }
@@ -51,9 +53,9 @@ export class LineSplitter {
       return undefined;
     }
     if (this.#length + piece.length > this.#limit) {
-      this.#forget();
       this.#skipping = !isLast;
-      return CUT;
+      this.#hold(piece.subarray(0, this.#limit - this.#length));
+      return { kind: 'cut', bytes: this.#release() };
     }
     if (!isLast) {
       this.#hold(piece);
@@ -61,9 +63,7 @@ export class LineSplitter {
     }
     if (this.#length === 0) return { kind: 'line', bytes: piece };
     this.#hold(piece);
-    const bytes = this.#held.subarray(0, this.#length);
-    this.#forget();
-    return { kind: 'line', bytes };
+    return { kind: 'line', bytes: this.#release() };
   }
 
   #hold(piece: Uint8Array): void {
@@ -77,9 +77,11 @@ export class LineSplitter {
     this.#length = length;
   }
 
-  #forget(): void {
+  #release(): Uint8Array {
+    const bytes = this.#held.subarray(0, this.#length);
     this.#held = new Uint8Array(0);
     this.#length = 0;
+    return bytes;
   }
 }
 
@@ -87,7 +89,7 @@ export async function* jsonLines(response: Response): AsyncGenerator<unknown, vo
   const decoder = new TextDecoder();
   let rest = '';
   for await (const chunk of chunksOf(response)) {
-    // A line that is long comes in many parts: they are looked through once.
+    // A long line comes in many parts: search each part only once.
     const text = decoder.decode(chunk, { stream: true });
     if (!text.includes('\n')) {
       rest += text;
@@ -95,12 +97,12 @@ export async function* jsonLines(response: Response): AsyncGenerator<unknown, vo
     }
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
-    // An empty one is a sign of life.
+    // An empty line is a heartbeat.
     for (const line of lines) if (line !== '') yield tryParseJson(line);
   }
 }
 
-/** Not every browser lets one iterate over a body. */
+/** Not every browser can iterate over a response body. */
 export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array, void, undefined> {
   const reader = response.body?.getReader();
   if (!reader) return;
@@ -111,6 +113,6 @@ export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array, 
       yield value;
     }
   } finally {
-    await reader.cancel().catch(() => {}); // it has broken already
+    await reader.cancel().catch(() => {}); // the stream is already broken
   }
 }

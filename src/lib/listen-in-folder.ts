@@ -1,11 +1,11 @@
-/** Listens on a Unix socket in a folder, however long its path is, for every user who can reach the folder. */
+/** Listens on a Unix socket in a folder, however long the path is, for every user who can reach the folder. */
 
 import { once } from 'node:events';
 import { closeSync, constants, openSync } from 'node:fs';
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 
-/** The name of a socket has room for a hundred letters; by a descriptor of its folder it is short wherever that is. */
+/** A socket's path has room for about a hundred bytes. A path through the folder's descriptor is always short. */
 export async function listenInFolder(server: Server, folder: string, name: string): Promise<void> {
   if (process.platform !== 'linux') return await listen(server, join(folder, name));
   const handle = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -15,7 +15,7 @@ export async function listenInFolder(server: Server, folder: string, name: strin
     closeSync(handle);
     throw error;
   }
-  // Its name is taken away by the same path when it closes.
+  // Node removes the socket through the same path when the server closes, so the descriptor stays open until then.
   server.once('close', () => closeSync(handle));
 }
 

@@ -1,4 +1,4 @@
-/** Between Node's HTTP messages and the Request, Response and ReadableStream of the web. */
+/** Converts Node's HTTP messages to web Requests and ReadableStreams. */
 
 import type { IncomingMessage } from 'node:http';
 
@@ -6,23 +6,29 @@ import type { IncomingMessage } from 'node:http';
 export function toRequest(incoming: IncomingMessage): Request {
   const headers = new Headers();
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
-    // Pseudo-headers of HTTP/2 describe the connection; a Request does not take them.
+    // HTTP/2 pseudo-headers describe the connection; a Request does not accept them.
     for (const value of values ?? []) if (!name.startsWith(':')) headers.append(name, value);
   }
-  // Only the path comes from the client's URL; the host is a header, and is checked as one.
+  // Only the path comes from the client's URL. The host is a header, and is checked as one.
   const path = incoming.url?.startsWith('/') ? incoming.url : '/';
   return new Request(new URL(path.replace(/^\/+/, '/'), 'http://localhost'), { headers });
 }
 
-/** A chunk is read when the consumer asks for one. `cut` is called if reading fails. */
+/** Reads a chunk only when the consumer asks for one. Calls `cut` if reading fails. */
 export function toStream(chunks: AsyncGenerator<Uint8Array>, cut: () => void): ReadableStream<Uint8Array> {
+  let begun = false;
   return new ReadableStream({
     async pull(controller) {
-      const next = await chunks.next().catch(() => undefined); // the client sees that it is cut
+      begun = true;
+      const next = await chunks.next().catch(() => undefined); // the client sees the cut stream
       if (!next) cut();
       else if (next.done) controller.close();
       else controller.enqueue(next.value);
     },
-    cancel: async () => void (await chunks.return(undefined)),
+    async cancel() {
+      // `return` runs no cleanup in a generator that has not started.
+      if (!begun) await chunks.next().catch(() => {}); // the consumer is gone
+      await chunks.return(undefined);
+    },
   });
 }

@@ -1,4 +1,4 @@
-/** Files and folders for this user alone: checked when they are read, and on the disk when a call that writes resolves. */
+/** Files and folders for this user only. Reads check them; writes are on disk when their call resolves. */
 
 import { constants, type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -15,12 +15,12 @@ interface ReadOwnFile {
   readonly mayBeRoots?: boolean;
 }
 
-/** Reads a regular file that belongs to this user. Whether others may read or write it is for the caller to check. */
+/** Reads a regular file that belongs to this user. The caller checks whether others may read or write it. */
 export async function readOwnFile(path: string, options: ReadOwnFile): Promise<OwnFile> {
   const { maxBytes, followLinks = false, mayBeRoots = false } = options;
   const file = await openWithoutWaiting(path, followLinks);
   if (!('stat' in file)) return file;
-  // What is read is what was checked: both go by the open file.
+  // Check and read use the same open file, so it cannot be replaced in between.
   await using held = file;
   const stats = await held.stat();
   const { uid, size, mode } = stats;
@@ -31,7 +31,7 @@ export async function readOwnFile(path: string, options: ReadOwnFile): Promise<O
   return { kind: 'read', text: await held.readFile('utf8'), mode };
 }
 
-/** A pipe that nobody writes to does not block. */
+/** Does not block on a pipe without a writer. */
 async function openWithoutWaiting(path: string, followLinks: boolean): Promise<FileHandle | OwnFile> {
   try {
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | (followLinks ? 0 : constants.O_NOFOLLOW);
@@ -47,7 +47,7 @@ async function openWithoutWaiting(path: string, followLinks: boolean): Promise<F
 
 const unusable = (reason: string): OwnFile => ({ kind: 'unusable', reason });
 
-/** Replaces the file in one step. `temporary` lies in the same folder, and is replaced if it exists. */
+/** Replaces the file atomically. `temporary` is in the same folder, and is overwritten if it exists. */
 export async function replacePrivateFile(path: string, text: string, temporary: string): Promise<void> {
   try {
     await rm(temporary, { force: true });
@@ -67,7 +67,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
   await file.sync();
 }
 
-/** Makes missing parents, too. Node's recursive mkdir hides the reason if it fails. */
+/** Also creates missing parents. Node's recursive mkdir hides the reason of a failure. */
 export async function makePrivateFolder(path: string): Promise<void> {
   try {
     await makeOne(path);
@@ -88,16 +88,16 @@ async function makeOne(path: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
-/** Names in a folder (made, renamed, removed) are the folder's own data. */
+/** Syncs the folder's entries: creating, renaming or removing a file changes the folder, not the file. */
 export async function syncFolder(path: string): Promise<void> {
   await using folder = await open(path, 'r');
   await folder.sync();
 }
 
-/** The coarsest clock of a file system in use ticks every two seconds; a change within a tick does not show. */
+/** The coarsest file system clock in use ticks every two seconds. Two changes within a tick look like one. */
 const TICK_MS = 2000;
 
-/** Whether a file has not changed for so long that its time and size tell its next change. */
+/** Whether the last change is so old that any further change will alter the file's time or size. */
 export function isStable({ ctimeMs }: { readonly ctimeMs: bigint | number }): boolean {
   return Math.abs(Date.now() - Number(ctimeMs)) > TICK_MS;
 }

@@ -1,6 +1,6 @@
 /**
- * What the system says about processes, and identities for them. An identity is one word that fits into a file name. It
- * differs from that of any other process that has, had or will have the same pid.
+ * Reads process states from the system, and identifies processes. An identity is one word that fits into a file name. It
+ * differs from the identity of every other process that has, had or will have the same pid.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -14,9 +14,9 @@ export interface ProcessStat {
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** It waits for its parent to notice. A process whose main thread alone has ended is a zombie, too, but still runs. */
+  /** The process has ended and waits to be reaped. A zombie whose other threads still run has not ended. */
   readonly hasEnded: boolean;
-  /** In clock ticks after the boot. */
+  /** In clock ticks since boot. */
   readonly started: string;
 }
 
@@ -24,7 +24,7 @@ const [THREADS, STARTED] = [17, 19];
 
 /** Reads the text of /proc/PID/stat; undefined if it is cut off. */
 export function parseProcessStat(text: string): ProcessStat | undefined {
-  // The name of the program may hold spaces and parentheses; what follows the last one does not.
+  // The program name may contain spaces and parentheses; the fields after the last parenthesis do not.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state = '', parent, group, session] = fields;
   const started = fields[STARTED];
@@ -49,7 +49,7 @@ export function readProcessStat(pid: number): ProcessStat | undefined {
   }
 }
 
-/** All processes, with those that have ended and wait for their parent. None if the system has no /proc. */
+/** All processes, including zombies. Empty if the system has no /proc. */
 export function listProcesses(): ProcessStat[] {
   let names: string[];
   try {
@@ -60,7 +60,7 @@ export function listProcesses(): ProcessStat[] {
   return names.flatMap((name) => (/^\d+$/.test(name) ? (readProcessStat(Number(name)) ?? []) : []));
 }
 
-/** Whether a process has this pid, whoever it belongs to. */
+/** Whether a process of any user has this pid. */
 export function isProcessAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -70,22 +70,22 @@ export function isProcessAlive(pid: number): boolean {
   }
 }
 
-/** Whether a signal or a debugger has stopped a process, or a freezer holds it. */
+/** Whether a signal, a debugger or a cgroup freezer has stopped the process. */
 export function isStopped(pid: number): boolean {
   const state = readProcessStat(pid)?.state;
   return state === 'T' || state === 't' || (state === 'D' && isFrozen(pid));
 }
 
-/** A cgroup can freeze its processes. They are then in the same state as those that wait for a disk. */
+/** A process frozen by its cgroup has the same state letter as one that waits for a disk. */
 function isFrozen(pid: number): boolean {
   try {
     return /refrigerator|freez/.test(readFileSync(`/proc/${pid}/wchan`, 'latin1'));
   } catch {
-    return false; // the system does not tell
+    return false; // unknown on this system
   }
 }
 
-/** `PID-START-BOOT-NAMESPACE`, and after `-` or `.` what tells the users of one process apart. */
+/** `PID-START-BOOT-NAMESPACE`, then a suffix after `-` or `.` that distinguishes uses within one process. */
 export type ProcessIdentity = string;
 
 /** Pids can be compared only within one boot and one pid namespace (two containers have two). */
@@ -102,12 +102,12 @@ export function ownProcess(): ProcessIdentity {
   return [process.pid, started, own?.boot ?? '0', own?.namespace ?? '0'].join('-');
 }
 
-/** This process, with a suffix that no other call gives. */
+/** An identity for this process, with a suffix unique to this call. */
 export function newProcessIdentity(): ProcessIdentity {
   return `${ownProcess()}-${randomBytes(6).toString('hex')}`;
 }
 
-/** `unknown`: it runs, or ran, where this process cannot see it, or this system does not tell. */
+/** `unknown`: the process belongs to another boot or pid namespace, or this system does not provide the state. */
 export type ProcessState = 'alive' | 'dead' | 'unknown';
 
 export function processState(identity: ProcessIdentity): ProcessState {
@@ -135,7 +135,7 @@ function readPidNamespace(): PidNamespace | undefined {
   }
 }
 
-/** When it started; undefined if no such process runs. */
+/** When the process started; undefined if it is not running. */
 function startOf(pid: number): string | undefined {
   const stat = readProcessStat(pid);
   return stat && !'ZX'.includes(stat.state) ? stat.started : undefined;

@@ -1,8 +1,10 @@
-/** Queues of items, for one reader, and of work, run one piece at a time. They work in browsers, too. */
+/** Queues: of items for one reader, and of work with limited concurrency. They work in browsers, too. */
+
+import { onAbort } from './abort.ts';
 
 const FEW = 1024;
 
-/** First in, first out. Unlike Array.shift, taking an item costs the same however many wait. */
+/** First in, first out. Unlike Array.shift, taking an item costs the same however long the queue is. */
 export class FifoQueue<T> {
   #items: (T | undefined)[] = [];
   #taken = 0;
@@ -70,7 +72,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
     this.#wake();
   }
 
-  /** The reader still gets the waiting items, then the first error that was given. May be called again. */
+  /** The reader still gets the waiting items, then the first error given. May be called again. */
   end(error?: Error): void {
     this.#error ??= error;
     this.#ended = true;
@@ -115,12 +117,12 @@ export class SerialQueue {
     return this.#enter(this.#waiting, work);
   }
 
-  /** Runs after the current work and before all that waits. */
+  /** Runs after the current work and before all waiting work. */
   runNext<T>(work: () => Promise<T>): Promise<T> {
     return this.#enter(this.#urgent, work);
   }
 
-  /** Resolves when all work that was queued so far has ended. */
+  /** Resolves when all work queued so far has ended. */
   async idle(): Promise<void> {
     if (!this.free) await this.run(async () => {});
   }
@@ -156,5 +158,49 @@ export class KeyedSerialQueue<Key> {
     } finally {
       if (queue.free && this.#queues.get(key) === queue) this.#queues.delete(key);
     }
+  }
+}
+
+export class Semaphore {
+  #free: number;
+  /** Callbacks in order of arrival, called with whether they got a slot. */
+  readonly #waiting = new Set<(hasSlot: boolean) => void>();
+
+  constructor(slots: number) {
+    this.#free = slots;
+  }
+
+  /** If the signal is aborted while the work waits, it starts without a slot and reports the abort itself. */
+  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const hasSlot = await this.#take(signal);
+    try {
+      return await work();
+    } finally {
+      if (hasSlot) this.#release();
+    }
+  }
+
+  async #take(signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.#free > 0) {
+      this.#free--;
+      return true;
+    }
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiting.add(resolve);
+    using _ = onAbort(signal, () => {
+      if (this.#waiting.delete(resolve)) resolve(false);
+    });
+    return await promise;
+  }
+
+  /** Hands the slot directly to the next waiter, so that new work cannot overtake it. */
+  #release(): void {
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#free++;
+      return;
+    }
+    this.#waiting.delete(next);
+    next(true);
   }
 }

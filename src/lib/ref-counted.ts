@@ -1,13 +1,13 @@
-/** Resources by key that their users share. Each is closed some time after its last user has released it. */
+/** Shared resources by key. Each is closed some time after its last user releases it. */
 
 import { IdleTimeout } from './deadline.ts';
 
 interface RefCountedOptions<T> {
   /** How long a resource without users stays open. */
   readonly idleMs: number;
-  /** How many resources may stay open; beyond that, the one that has been without users longest is closed. */
+  /** How many resources may stay open. Beyond that, the resource that has been unused longest is closed. */
   readonly maxOpen?: number;
-  /** Its errors are ignored, except by `closeAll`. */
+  /** Errors are ignored, except by `closeAll`. */
   readonly close: (resource: T) => Promise<void>;
 }
 
@@ -20,7 +20,7 @@ interface CountedEntry<T> {
 
 export interface Acquired<T> {
   readonly resource: T;
-  /** Whether it was closed under its users, by `closeAll`. */
+  /** Whether `closeAll` closed the resource while it was in use. */
   readonly closed: boolean;
   /** May be called again. */
   release(): void;
@@ -28,7 +28,7 @@ export interface Acquired<T> {
 
 export class RefCounted<T> {
   readonly #options: RefCountedOptions<T>;
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #entries = new Map<string, CountedEntry<T>>();
 
   constructor(options: RefCountedOptions<T>) {
@@ -61,12 +61,12 @@ export class RefCounted<T> {
     return [...this.#entries.values()].map(({ resource }) => resource);
   }
 
-  /** The next caller opens it anew. For a resource that could not be opened. */
+  /** The next caller opens the resource anew. For resources that failed to open. */
   forget(key: string, resource: T): void {
     if (this.#entries.get(key)?.resource === resource) this.#entries.delete(key);
   }
 
-  /** Closes all, also those in use. */
+  /** Closes all resources, even those in use. */
   async closeAll(): Promise<void> {
     const all = [...this.#entries.values()];
     this.#entries.clear();
@@ -88,7 +88,7 @@ export class RefCounted<T> {
   #remove(key: string): void {
     const entry = this.#entries.get(key);
     this.#entries.delete(key);
-    if (entry) this.#close(entry).catch(() => {}); // nobody uses it
+    if (entry) this.#close(entry).catch(() => {}); // the resource has no users
   }
 
   async #close(entry: CountedEntry<T>): Promise<void> {

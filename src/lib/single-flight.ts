@@ -1,4 +1,4 @@
-/** Shares one run of asynchronous work among all who ask for it. */
+/** Shares one run of asynchronous work among all its callers. */
 
 /** Runs `make` once and keeps its result. A failure is not kept: the next call tries again. */
 export function memoize<T>(make: () => Promise<T>): () => Promise<T> {
@@ -12,7 +12,7 @@ export function memoize<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** The same for each key. */
+/** Like `memoize`, per key. */
 export class MemoizedByKey<Key, Value> {
   readonly #made = new Map<Key, Promise<Value>>();
 
@@ -28,7 +28,7 @@ export class MemoizedByKey<Key, Value> {
   }
 }
 
-/** Keeps nothing: who calls while the work runs gets its result, who calls later starts it again. */
+/** Callers share the result while the work runs. The next call starts it again: no result is kept. */
 export function singleFlight<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {

@@ -1,8 +1,8 @@
-/** Finds the known word that is closest to one that was mistyped. */
+/** Finds the known word closest to a mistyped one. */
 
 const LONGEST_NAME = 40;
 
-/** The name that was most likely meant, if one comes close. */
+/** The most likely intended name, if any is close enough. */
 export function suggest(typed: string, names: readonly string[]): string | undefined {
   const name = typed.slice(0, LONGEST_NAME).toLowerCase();
   const near = names
@@ -11,7 +11,7 @@ export function suggest(typed: string, names: readonly string[]): string | undef
   return near && near.distance <= Math.max(1, Math.floor(name.length / 3)) ? near.each : undefined;
 }
 
-/** How many letters must be added, left out, changed or swapped with the next. */
+/** How many letters must be added, removed, changed or swapped with the next. */
 function distance(one: string, other: string): number {
   const rows = [Array.from({ length: other.length + 1 }, (_, column) => column)];
   const at = (row: number, column: number) => rows[row]?.[column] ?? Infinity;

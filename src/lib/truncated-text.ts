@@ -1,11 +1,11 @@
-/** Keeps the beginning and the end of a stream of text, and counts what it leaves out between them. */
+/** Keeps the beginning and the end of a text stream, and counts what it drops in between. */
 
-/** Small texts are kept as one of about this many characters. */
+/** Small texts are joined into pieces of about this many characters. */
 const PIECE = 16 * 1024;
-/** A limit holds at least so many pieces, so that few characters are copied when a piece is cut. */
+/** A limit spans at least this many pieces, so that cutting a piece copies few characters. */
 const LEAST_PIECES = 128;
 
-/** A text in pieces. A piece of two characters would take many times its size, and a long list of them long to shorten. */
+/** A text in pieces. Tiny pieces would take many times their size in memory, and a long list of them is slow to shorten. */
 class Pieces {
   readonly #piece: number;
   readonly #whole: string[] = [];
@@ -30,7 +30,7 @@ class Pieces {
     return this.#whole[0] ?? '';
   }
 
-  /** Leaves out the beginning of the first piece, or all of it. */
+  /** Drops the beginning of the first piece, or all of it. */
   cut(count: number): void {
     const { first } = this;
     if (count < first.length) this.#whole[0] = first.slice(count);
@@ -55,7 +55,7 @@ export class TruncatedText {
   readonly #tail: Pieces;
   #cut = 0;
 
-  /** `limit` counts characters, which for plain text are bytes. */
+  /** `limit` counts characters, which are bytes in ASCII text. */
   constructor(limit: number) {
     this.#limit = limit;
     const piece = Math.min(PIECE, Math.ceil(limit / LEAST_PIECES));
@@ -76,7 +76,7 @@ export class TruncatedText {
     while (this.#tail.length > room) {
       const { first } = this.#tail;
       const over = this.#tail.length - room;
-      // A long piece is cut only when it is far over, so that small pieces behind it do not cut it each time.
+      // Cut a long piece only when it is far over the limit, so that small pieces behind it do not cut it each time.
       if (first.length > over && over < 65_536 && room >= 65_536) return;
       this.#cut += Buffer.byteLength(first.length > over ? first.slice(0, over) : first);
       this.#tail.cut(over);
@@ -88,7 +88,7 @@ export class TruncatedText {
     return this.#head.length + this.#tail.length;
   }
 
-  /** Bytes that the text leaves out. */
+  /** How many bytes the text leaves out. */
   get cutBytes(): number {
     return this.#cut;
   }
@@ -98,7 +98,7 @@ export class TruncatedText {
     return this.#cut === 0 ? head + tail : `${head}\n… ${this.#cut} bytes are left out here …\n${tail}`;
   }
 
-  /** The last characters, for a death's last words. */
+  /** The last characters, such as for the last output of a process that died. */
   end(count: number): string {
     return (this.#head.text + this.#tail.text).slice(-count);
   }

@@ -2,7 +2,7 @@
 
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 
-/** Limits what aliases expand to: a few lines of them can mean gigabytes. */
+/** Limits alias expansion: a few lines of aliases can expand to gigabytes. */
 const MAX_ALIASES = 100;
 
 export interface YamlProblem {
@@ -10,7 +10,7 @@ export interface YamlProblem {
   readonly line: number | undefined;
 }
 
-/** As `line 3: …`, or without the line if none is to blame. */
+/** Formats as `line 3: …`, or without the line if it is unknown. */
 export function describeYamlProblem({ reason, line }: YamlProblem): string {
   return line === undefined ? reason : `line ${line}: ${reason}`;
 }
@@ -26,7 +26,7 @@ export class YamlDocument {
     this.#lines = lines;
   }
 
-  /** The document, or why it cannot be parsed. */
+  /** Returns the document, or why the text cannot be parsed. */
   static parse(text: string): YamlDocument | YamlProblem {
     const lines = new LineCounter();
     try {
@@ -40,7 +40,7 @@ export class YamlDocument {
     }
   }
 
-  /** The line of a key, else of the deepest part above it that is there. */
+  /** The line of a key, or of its deepest ancestor that exists. */
   lineOf(path: readonly PropertyKey[]): number | undefined {
     let node: unknown = this.#document.contents;
     let found: unknown = node;

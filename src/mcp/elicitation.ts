@@ -1,7 +1,7 @@
-/** Questions to the person behind an MCP client: the answer to input(), or permission to use a tool. Answers are untrusted. */
+/** Asks the person behind an MCP client: forms for input() and approvals, and parsing of the answers. */
 
 import { type ElicitRequestFormParams, inputResponse } from '@modelcontextprotocol/server';
-import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
+import type { Approval, ApprovalRequest } from '../protocol/permission.ts';
 
 export type ElicitationAnswer =
   | { readonly kind: 'accepted'; readonly content: Readonly<Record<string, unknown>> }
@@ -9,7 +9,7 @@ export type ElicitationAnswer =
 
 export interface Elicitation {
   readonly form: ElicitRequestFormParams;
-  /** Aborted when nobody needs the answer any more. */
+  /** Aborts when the answer is no longer needed. */
   readonly closed: AbortSignal;
   settle(answer: ElicitationAnswer): void;
 }
@@ -29,7 +29,7 @@ export class ElicitationQueue {
     return this.#waiting[0];
   }
 
-  /** Resolves with the answer, or as declined if none comes in time. */
+  /** Resolves with the answer, or as declined if none arrives in time. */
   ask(form: ElicitRequestFormParams, signal?: AbortSignal): Promise<ElicitationAnswer> {
     const settled = Promise.withResolvers<ElicitationAnswer>();
     const over = new AbortController();
@@ -54,7 +54,7 @@ export class ElicitationQueue {
     return settled.promise;
   }
 
-  /** The code has ended. */
+  /** Called when the code has ended. */
   close(): void {
     for (const question of [...this.#waiting]) question.settle({ kind: 'declined', reason: 'the code has ended' });
   }
@@ -88,14 +88,14 @@ export function approvalForm({ tool, recipe, summary }: ApprovalRequest): Elicit
   };
 }
 
-/** Only a plain yes allows. */
+/** Only a plain yes approves. */
 export function toApproval(answer: ElicitationAnswer): Approval {
   if (answer.kind === 'accepted') return answer.content.allow === true;
   return { allowed: false, reason: answer.reason };
 }
 
-/** A retried call carries its answers by key; `view` is the same for one that came back at once. */
-export function parseAnswer(responses: Record<string, unknown> | undefined, key: string): ElicitationAnswer {
+/** A repeated call carries its answers by key; `view` is the same for an answer that arrived directly. */
+export function parseElicitation(responses: Record<string, unknown> | undefined, key: string): ElicitationAnswer {
   const view = inputResponse(responses, key);
   if (view.kind !== 'elicit') return { kind: 'declined', reason: 'the client sent no answer' };
   if (view.action === 'accept') return { kind: 'accepted', content: view.content ?? {} };

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FileStorage, type OpenedNamespaces, openNamespaces } from '../index.ts';
 import type { ResultEvent } from '../protocol/execution-events.ts';
 import {
-  BoundedOutput,
   cutMiddle,
+  ExecutionOutput,
   HeadTailBuffer,
   MAX_RESULT_CHARACTERS,
   saveFullOutput,
@@ -24,7 +24,7 @@ const result = (more: Partial<ResultEvent> = {}): ResultEvent => ({
   ...more,
 });
 
-function report(more: Partial<ResultEvent>, { printed = '', output = new BoundedOutput() } = {}) {
+function report(more: Partial<ResultEvent>, { printed = '', output = new ExecutionOutput() } = {}) {
   output.take({ type: 'stdout', text: printed });
   const { result: shown, fullOutput } = toExecutionReport(result(more), output);
   const [first] = shown.content;
@@ -32,19 +32,21 @@ function report(more: Partial<ResultEvent>, { printed = '', output = new Bounded
 }
 
 describe('a report', () => {
-  it('tells of a save only where it brought names back, or lost some', () => {
-    expect(report({ repr: '2', woken: { savedAgoMs: 3000, restored: [], lost: [] } }).text).toBe('2');
-    expect(report({ repr: '2', woken: { savedAgoMs: 3000, restored: ['x'], lost: [] } }).text).toMatch(
+  it('tells of a save only where it restored variables, or lost some', () => {
+    expect(report({ repr: '2', resumed: { savedAgoMs: 3000, restored: [], lost: [] } }).text).toBe('2');
+    expect(report({ repr: '2', resumed: { savedAgoMs: 3000, restored: ['x'], lost: [] } }).text).toMatch(
       /^\[notice\].*: x\.\n/,
     );
-    expect(report({ repr: '2', woken: { restored: [], lost: [] } }).text).toMatch(/^\[notice\].*every name is gone/);
+    expect(report({ repr: '2', resumed: { restored: [], lost: [] } }).text).toMatch(
+      /^\[notice\].*all variables are lost/,
+    );
   });
 
   it('never shows more than a model can use, whatever is long, and says what is cut', () => {
     const long = 'x'.repeat(50_000);
     const lost = Array.from({ length: 500 }, (_, index) => ({ name: `name${index}`, reason: long }));
     const { text, fullOutput } = report(
-      { repr: long, error: { name: 'E', message: long, traceback: long }, woken: { restored: [long], lost } },
+      { repr: long, error: { name: 'E', message: long, traceback: long }, resumed: { restored: [long], lost } },
       { printed: long },
     );
     expect(text.length).toBeLessThan(MAX_RESULT_CHARACTERS + 500);
@@ -57,7 +59,7 @@ describe('a report', () => {
 
   it('tells how code ended that did not simply end', () => {
     expect(report({ status: 'timeout' }).text).toBe(
-      '[stopped after 1.5 s, at the time limit; names that were set before are kept]',
+      '[stopped after 1.5 s, at the time limit; variables that were set before are kept]',
     );
     expect(report({ status: 'interrupted' }).shown.isError).toBe(true);
     expect(report({ exitCode: 0 })).toMatchObject({
@@ -68,20 +70,20 @@ describe('a report', () => {
     expect(report({ status: 'died', death }).text).toMatch(/KERNEL_OUT_OF_MEMORY: It used too much\. .*memoryMb/);
   });
 
-  it('tells what came back after a death, and what did not', () => {
+  it('tells which variables were restored after a death, and which were lost', () => {
     const cause = { code: 'KERNEL_DIED', message: 'It was killed by SIGKILL.' } as const;
     const lost = [{ name: 's', reason: 'a socket' }];
     const { text } = report({ recovered: { cause, savedAgoMs: 2000, restored: ['x', 'y'], lost }, repr: '1' });
     expect(text).toBe(
-      `[notice] The kernel before this one has ended: It was killed by SIGKILL. Nothing is run again.
-[notice] Names came back from a save of 2.0 s ago: x, y.
-[notice] Did not come back: s (a socket).
+      `[notice] The previous kernel ended: It was killed by SIGKILL. Cella runs nothing again.
+[notice] Variables restored from a save, 2.0 s old: x, y.
+[notice] Lost: s (a socket).
 1`,
     );
   });
 
   it('shows a picture once, and in words what is no picture or too much', () => {
-    const output = new BoundedOutput();
+    const output = new ExecutionOutput();
     const png = Buffer.from('a picture').toString('base64');
     output.take({ type: 'display', data: { 'image/png': `${png}\n`, 'text/plain': '<Figure>' } });
     output.take({ type: 'display', data: { 'image/png': '<script>' } });

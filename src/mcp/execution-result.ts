@@ -1,24 +1,26 @@
-/** The result of an execution, or an error, as the content that a model reads. Output that is too long is saved as an artifact. */
+/** The result of an execution, or an error, as content for a model. Output that is too long is saved as an artifact. */
 import { createHash } from 'node:crypto';
 import type { CallToolResult, ImageContent } from '@modelcontextprotocol/server';
-import { CellaError, errorCodes } from '../protocol/errors.ts';
-import type { ExecutionEvent, MimeBundle, ResultEvent, Woken } from '../protocol/execution-events.ts';
-import type { LostName } from '../protocol/kernel-state.ts';
+import { everyArtifact } from '../namespaces/artifacts/artifacts-namespace.ts';
+import { errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { ExecutionEvent, MimeBundle, ResultEvent, Resumed } from '../protocol/execution-events.ts';
+import type { LostVariable } from '../protocol/kernel-state.ts';
 import type { ArtifactsApi } from '../session/api.ts';
 
-/** What a model can use of one answer, in characters. */
+/** The most characters of one answer that a model can use. */
 export const MAX_RESULT_CHARACTERS = 30_000;
-/** Of a value or a traceback. */
+/** The limit of a value or a traceback. */
 const MAX_PART_CHARACTERS = 8000;
 const MAX_NOTICE_CHARACTERS = 4000;
 
 interface ExecutionReport {
   readonly result: CallToolResult;
-  /** Set if the result was cut: all of the text, or as much as was kept. */
+  /** Set if the result was cut: the full text, or as much as was kept. */
   readonly fullOutput: { readonly text: string; readonly complete: boolean } | undefined;
 }
 
-export function toExecutionReport(result: ResultEvent, output: BoundedOutput): ExecutionReport {
+export function toExecutionReport(result: ResultEvent, output: ExecutionOutput): ExecutionReport {
   const lines = stateNotices(result).map((line) => `[notice] ${line}`);
   const notices = cutMiddle(lines.join('\n'), MAX_NOTICE_CHARACTERS);
   const rest = [valueText(result, output) ?? '', result.error?.traceback || result.error?.message || ''];
@@ -46,23 +48,23 @@ export function appendLine(result: CallToolResult, line: string): CallToolResult
   return { ...result, content: [{ type: 'text', text: `${text}${line}` }, ...others] };
 }
 
-function valueText({ repr, data, truncated }: ResultEvent, output: BoundedOutput): string | undefined {
+function valueText({ repr, data, truncated }: ResultEvent, output: ExecutionOutput): string | undefined {
   const image = data === undefined ? undefined : output.images.take(data);
   if (image !== undefined) return image;
   const more = truncated?.reprCharacters;
   return more && repr !== undefined ? `${repr}\n[${more} more characters of this value]` : repr;
 }
 
-/** How it ended, unless it just finished. */
+/** How the execution ended, unless it simply finished. */
 function describeEnd({ status, durationMs, death, transaction, exitCode }: ResultEvent): string[] {
   const ends: string[] = [];
   const after = `${(durationMs / 1000).toFixed(1)} s`;
   if (status === 'timeout')
-    ends.push(`[stopped after ${after}, at the time limit; names that were set before are kept]`);
-  if (status === 'interrupted') ends.push(`[interrupted after ${after}; names that were set before are kept]`);
+    ends.push(`[stopped after ${after}, at the time limit; variables that were set before are kept]`);
+  if (status === 'interrupted') ends.push(`[interrupted after ${after}; variables that were set before are kept]`);
   if (death) ends.push(`[${death.code}: ${death.message} ${errorCodes[death.code].advice}]`);
   if (exitCode === 0) ends.push('[the code called sys.exit(); the kernel goes on]');
-  if (transaction === 'rolled_back') ends.push('[rolled back: names are again what they were before this code]');
+  if (transaction === 'rolled_back') ends.push('[rolled back: the variables are what they were before this code]');
   return ends;
 }
 
@@ -73,43 +75,43 @@ function joinLines(parts: readonly string[]): string {
     .join('');
 }
 
-const MAX_NAMES = 40;
+const MAX_VARIABLES = 40;
 
-function stateNotices({ recovered, woken }: ResultEvent): string[] {
+function stateNotices({ recovered, resumed }: ResultEvent): string[] {
   if (recovered) {
-    const ended = `The kernel before this one has ended: ${recovered.cause.message} Nothing is run again.`;
+    const ended = `The previous kernel ended: ${recovered.cause.message} Cella runs nothing again.`;
     return [ended, ...describeRestored(recovered)];
   }
-  return woken && restoredAnything(woken) ? describeRestored(woken) : [];
+  return resumed && restoredAnything(resumed) ? describeRestored(resumed) : [];
 }
 
 /** False for a save without variables: there is nothing to report. */
-function restoredAnything({ savedAgoMs, restored, lost }: Woken): boolean {
+function restoredAnything({ savedAgoMs, restored, lost }: Resumed): boolean {
   return savedAgoMs === undefined || restored.length + lost.length > 0;
 }
 
-function describeRestored({ savedAgoMs, restored, lost }: Woken): string[] {
+function describeRestored({ savedAgoMs, restored, moreRestored, lost, moreLost }: Resumed): string[] {
   const back =
     savedAgoMs === undefined
-      ? 'There is no save that can be read: every name is gone.'
-      : `Names came back from a save of ${formatSeconds(savedAgoMs)} ago: ${listNames(restored)}.`;
-  return [back, ...describeLost(lost)];
+      ? 'No save can be read: all variables are lost.'
+      : `Variables restored from a save, ${formatSeconds(savedAgoMs)} old: ${listVariables(restored, moreRestored)}.`;
+  return [back, ...describeLost(lost, moreLost)];
 }
 
-function describeLost(lost: readonly LostName[]): string[] {
-  if (lost.length === 0) return [];
+function describeLost(lost: readonly LostVariable[], more = 0): string[] {
+  if (lost.length + more === 0) return [];
   const described = lost
-    .slice(0, MAX_NAMES)
+    .slice(0, MAX_VARIABLES)
     .map(({ name, reason }) => `${name === '*' ? 'what was saved' : name} (${reason})`);
-  return [`Did not come back: ${described.join(', ')}${countRest(lost.length)}.`];
+  return [`Lost: ${described.join(', ')}${countRest(lost.length + more)}.`];
 }
 
-function listNames(all: readonly string[]): string {
-  return all.length === 0 ? 'no names' : all.slice(0, MAX_NAMES).join(', ') + countRest(all.length);
+function listVariables(all: readonly string[], more = 0): string {
+  return all.length === 0 ? 'none' : all.slice(0, MAX_VARIABLES).join(', ') + countRest(all.length + more);
 }
 
 function countRest(count: number): string {
-  return count > MAX_NAMES ? ` and ${count - MAX_NAMES} more` : '';
+  return count > MAX_VARIABLES ? ` and ${count - MAX_VARIABLES} more` : '';
 }
 
 function formatSeconds(milliseconds: number): string {
@@ -117,7 +119,7 @@ function formatSeconds(milliseconds: number): string {
 }
 
 const OUTPUT_KIND = 'output of run_code';
-/** Per agent key; older ones are deleted. */
+/** Per agent key; the oldest are deleted. */
 const MAX_KEPT_ARTIFACTS = 20;
 
 interface FullOutput {
@@ -128,7 +130,7 @@ interface FullOutput {
   readonly complete: boolean;
 }
 
-/** Returns the line that says where the full output is. Never throws: the result matters more than the part that was cut. */
+/** Saves the full output and returns the line that says where. Never throws: the result matters more than the cut part. */
 export async function saveFullOutput(
   session: { readonly artifacts: ArtifactsApi },
   { agentKey, execution, text, complete }: FullOutput,
@@ -136,7 +138,7 @@ export async function saveFullOutput(
   const agent = createHash('sha256').update(agentKey).digest('hex').slice(0, 8);
   const name = `output-${agent}-${execution}.txt`;
   try {
-    // A fork that nobody has confirmed has none.
+    // An unconfirmed fork has no artifacts.
     const { artifacts } = session;
     await artifacts.save(name, Buffer.from(text), {
       type: 'text',
@@ -144,7 +146,7 @@ export async function saveFullOutput(
       description: `${complete ? 'All output' : 'The beginning and the end of the output'} of execution ${execution}.`,
       metadata: { kind: OUTPUT_KIND, agent },
     });
-    // One that cannot be deleted is tried again after the next output.
+    // If a deletion fails, the next output tries again.
     await deleteOlder(artifacts, agent).catch(() => {});
     const what = complete ? 'All of it is' : 'Its beginning and its end are';
     return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
@@ -155,8 +157,10 @@ export async function saveFullOutput(
 }
 
 async function deleteOlder(artifacts: ArtifactsApi, agent: string): Promise<void> {
-  const all = await artifacts.list();
-  const own = all.filter(({ metadata }) => metadata.kind === OUTPUT_KIND && metadata.agent === agent);
+  const own: { readonly name: string; readonly updatedAt: number }[] = [];
+  for await (const { name, updatedAt, metadata } of everyArtifact(artifacts)) {
+    if (metadata.kind === OUTPUT_KIND && metadata.agent === agent) own.push({ name, updatedAt });
+  }
   const newestFirst = own.toSorted((one, other) => other.updatedAt - one.updatedAt);
   for (const { name } of newestFirst.slice(MAX_KEPT_ARTIFACTS)) await artifacts.delete(name);
 }
@@ -176,13 +180,11 @@ export function toErrorResult(error: unknown, log: LogLine): CallToolResult {
   return { isError: true, content: [{ type: 'text', text }], _meta: { 'cella/code': 'UNEXPECTED' } };
 }
 
-/** What one execution prints and shows, in bounded memory: text with its middle cut out, and images that a model can read. */
-
-/** Text forms of a value, the most telling first. */
+/** Text forms of a value, most informative first. */
 const TEXT_TYPES = ['text/plain', 'text/markdown', 'text/html', 'image/svg+xml', 'application/json'];
 
-/** What one execution prints and shows, in order. */
-export class BoundedOutput {
+/** The output and displays of one execution, in bounded memory: text with its middle cut out, and images that a model can read. */
+export class ExecutionOutput {
   readonly text = new HeadTailBuffer();
   readonly images = new ImageCollector();
 
@@ -191,7 +193,7 @@ export class BoundedOutput {
     else if (event.type === 'display') this.#line(this.show(event.data));
   }
 
-  /** Keeps the image of a value, and returns the text that stands for it. */
+  /** Keeps the image of a value, and returns its placeholder text. */
   show(data: MimeBundle): string | undefined {
     const image = this.images.take(data);
     if (image !== undefined) return image;
@@ -209,7 +211,7 @@ export class BoundedOutput {
 const MAX_HEAD = 8 * 1024 * 1024;
 const MAX_TAIL = 64 * 1024;
 
-/** Text of any length: keeps its head and its tail, and counts what is lost between them. */
+/** Text of any length: keeps the head and the tail, and counts what is lost in between. */
 export class HeadTailBuffer {
   readonly #kept: string[] = [];
   #keptLength = 0;
@@ -220,7 +222,7 @@ export class HeadTailBuffer {
     return this.#length;
   }
 
-  /** Characters that are not kept. */
+  /** The number of characters that are not kept. */
   get lost(): number {
     return this.#length - this.#keptLength - this.#end.length;
   }
@@ -234,20 +236,20 @@ export class HeadTailBuffer {
     if (text.length > fits.length) this.#end = (this.#end + text.slice(fits.length)).slice(-MAX_TAIL);
   }
 
-  /** Puts what follows on a line of its own. */
+  /** Starts the next text on a new line. */
   endLine(): void {
     const last = this.#end || this.#kept.at(-1) || '\n';
     if (!last.endsWith('\n')) this.append('\n');
   }
 
-  /** All that is kept. */
+  /** The kept text. */
   toString(): string {
     const gap = this.lost > 0 ? gapOf(this.lost, 'were not kept') : '';
     return (this.#kept.join('') + gap + this.#end).toWellFormed();
   }
 }
 
-/** The beginning and the end, where it is longer than `most` characters; the middle, and what was lost of it, is counted. */
+/** Text longer than `most` characters is reduced to its beginning and end, with the number of characters lost in between. */
 export function cutMiddle(text: string, most: number, lost = 0): string {
   if (text.length <= most) return text;
   const head = Math.ceil((most * 2) / 3);
@@ -260,10 +262,10 @@ function gapOf(characters: number, what: string): string {
   return `\n[… ${characters.toLocaleString('en')} characters ${what} …]\n`;
 }
 
-/** What models can look at. */
+/** Image types that models accept. */
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_IMAGES = 12;
-/** Of base64, in all: clients take messages of up to 10 MB. */
+/** The limit of base64 in total: clients accept messages of up to 10 MB. */
 const MAX_BASE64_CHARACTERS = 5_000_000;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
@@ -275,7 +277,7 @@ class ImageCollector {
     return this.#content;
   }
 
-  /** Takes the image of a value and returns the text that stands for it; undefined if the value has no image. */
+  /** Takes the image of a value and returns its placeholder text; undefined if the value has no image. */
   take(data: MimeBundle): string | undefined {
     const mimeType = IMAGE_TYPES.find((type) => typeof data[type] === 'string');
     const image = mimeType === undefined ? undefined : data[mimeType];

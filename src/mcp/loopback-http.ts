@@ -1,4 +1,4 @@
-/** The MCP server over HTTP on 127.0.0.1. Only callers with the bearer token are let in, and no web page. */
+/** The MCP server over HTTP on 127.0.0.1. Accepts only callers with the bearer token, and no web pages. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
@@ -36,7 +36,7 @@ interface LoopbackHttpServer extends AsyncDisposable {
 
 export async function serveOverHttp({ port, token, make, log }: LoopbackHttpOptions): Promise<LoopbackHttpServer> {
   const onerror = (error: Error) => log(`protocol: ${error.message}`);
-  // As a stream from the start: clients give up on an answer whose head does not come for minutes.
+  // Streams from the start, because clients give up on a response whose headers do not arrive for minutes.
   const modern = createMcpHandler(({ era }) => make(era), { legacy: 'reject', responseMode: 'sse', onerror });
   const connections = new LegacyConnections(() => make('legacy'));
   const answer = async (request: Request): Promise<Response> => {
@@ -72,7 +72,7 @@ async function handleRequest(
 ): Promise<void> {
   const gone = new AbortController();
   outgoing.on('close', () => gone.abort());
-  outgoing.on('error', () => {}); // whoever it was for has gone
+  outgoing.on('error', () => {}); // the client has disconnected
   try {
     await sendWebResponse(await answer(toWebRequest(incoming, gone.signal)), incoming, outgoing);
   } catch (error) {
@@ -84,7 +84,7 @@ async function handleRequest(
 
 const MCP_PATH = '/mcp';
 
-/** The answer to a request that goes no further. */
+/** The response to a rejected request; undefined if the request may proceed. */
 function rejectRequest(request: Request, token: string): Response | undefined {
   const tricked =
     hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
@@ -102,10 +102,10 @@ function rejectRequest(request: Request, token: string): Response | undefined {
   return Response.json({ error: `The MCP endpoint is ${MCP_PATH}.` }, { status: 404 });
 }
 
-/** How long a client that is refused in the middle of its request may go on, until it looks for the answer. */
+/** How long a client that is rejected during its request may keep sending before it reads the response. */
 const DRAIN_TIMEOUT_MS = 5000;
 
-/** `signal` is aborted when the client has gone before it had its answer. */
+/** `signal` aborts if the client disconnects before it has its response. */
 function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   const headers = new Headers();
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
@@ -113,9 +113,9 @@ function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   }
   const method = incoming.method ?? 'GET';
   const bodyless = method === 'GET' || method === 'HEAD';
-  // Only the path is the client's to say; what it calls this machine is a header, and checked as one.
+  // Takes only the path from the client. The Host header is checked separately.
   const url = new URL(`http://127.0.0.1${incoming.url?.startsWith('/') ? incoming.url : '/'}`);
-  // Whoever does not read it to its end leaves it as it is: with it would go the connection, and the answer.
+  // A reader that stops early must not destroy the request, because that would close the connection and lose the response.
   const parts = () => ReadableStream.from(incoming.iterator({ destroyOnReturn: false }));
   const body = bodyless ? {} : { body: parts(), duplex: 'half' as const };
   return new Request(url, { method, headers, signal, ...body });
@@ -126,19 +126,19 @@ async function sendWebResponse(response: Response, incoming: IncomingMessage, ou
   outgoing.flushHeaders();
   if (response.body) {
     const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
-    // A client that goes away in the middle has ended its stream.
+    // A client that disconnects has ended its stream.
     await pipeline(body, outgoing, { end: false }).catch(() => {});
   }
   await drainBody(incoming);
   outgoing.end();
 }
 
-/** A connection that ends with something unread in it takes the answer along. */
+/** A connection that closes with unread data loses the response. */
 async function drainBody(incoming: IncomingMessage): Promise<void> {
   if (incoming.complete || incoming.destroyed) return;
   incoming.resume();
   const signal = AbortSignal.timeout(DRAIN_TIMEOUT_MS);
-  // Late, or gone: it is not waited for any longer.
+  // Late or disconnected: stop waiting.
   await Promise.race([once(incoming, 'end', { signal }), once(incoming, 'close', { signal })]).catch(() => {});
 }
 
@@ -146,7 +146,7 @@ const MIN_TOKEN_CHARACTERS = 16;
 const MAX_TOKEN_FILE_BYTES = 4096;
 
 interface BearerTokenSource {
-  /** CELLA_MCP_TOKEN. */
+  /** The value of CELLA_MCP_TOKEN. */
   readonly given?: string | undefined;
   readonly file?: string | undefined;
   readonly dataDir: string;
@@ -154,11 +154,14 @@ interface BearerTokenSource {
 
 interface BearerToken {
   readonly value: string;
-  /** Where a person finds it. */
+  /** Tells a person where the token is. */
   readonly where: string;
 }
 
-/** Finds the bearer token: in the environment, in a file, or made here. Never on the command line, which others can read. */
+/**
+ * Takes the bearer token from the environment or a file, or creates one. Never from the command line, which other users can
+ * read.
+ */
 export async function findToken({ given, file, dataDir }: BearerTokenSource): Promise<BearerToken> {
   if (given !== undefined) return { value: checkToken(given, 'CELLA_MCP_TOKEN'), where: 'CELLA_MCP_TOKEN' };
   if (file !== undefined) return { value: await readTokenFile(file), where: file };
@@ -178,7 +181,7 @@ function isToken(offered: string, token: string): boolean {
   return timingSafeEqual(digest(offered), digest(token));
 }
 
-/** A file that others can read holds no secret, and a link may lead to a file of somebody else. */
+/** A file that others can read is not secret, and a link may lead to another user's file. */
 async function readTokenFile(path: string): Promise<string> {
   const file = await readOwnFile(path, { maxBytes: MAX_TOKEN_FILE_BYTES }).catch((error) => {
     throw tokenError(path, error);

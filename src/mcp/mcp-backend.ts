@@ -1,18 +1,21 @@
-/** The sessions and namespaces behind an MCP server: the `McpBackend` port, and the one that opens sessions by agent key. */
+/**
+ * The sessions and namespaces behind an MCP server: the `McpBackend` port, and the adapter that opens sessions by agent key.
+ */
 
 import { CellaError } from '../protocol/errors.ts';
-import type { Approval, ApprovalRequest, NamespacesApi, SessionApi } from '../session/api.ts';
+import type { Approval, ApprovalRequest } from '../protocol/permission.ts';
+import type { SessionApi, UserNamespacesApi } from '../session/api.ts';
 import { KernelPool } from '../session/kernel-pool.ts';
-import { type OpenedNamespaces, openNamespaces } from '../session/session-namespaces.ts';
+import { openNamespaces } from '../session/session-namespaces.ts';
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
 import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
 
-/** What an MCP server works with. */
+/** The backend of an MCP server. */
 export interface McpBackend {
   readonly options: {
-    /** Of code that names no limit. */
+    /** The timeout of code that sets none. */
     readonly timeoutMs: number;
     readonly log: LogLine;
   };
@@ -26,34 +29,34 @@ export interface McpBackend {
   /** The kernel may hibernate once it is idle. */
   release(agentKey?: string): void;
   /** Tools, skills, artifacts and deps. */
-  namespaces(): Promise<NamespacesApi>;
+  namespaces(): Promise<UserNamespacesApi>;
 }
 
 /** Live kernels; idle ones hibernate when another key needs a slot. */
 const MAX_KERNELS = 16;
 
 export interface PooledMcpBackendOptions {
-  /** Of calls that name no key. */
+  /** The key of calls that name none. */
   readonly agentKey: string;
-  /** Of code that names no limit. */
+  /** The timeout of code that sets none. */
   readonly timeoutMs: number;
   readonly session: Omit<SessionOptions, 'agentKey' | 'storage' | 'approve' | 'onProgress' | 'spares'> & {
     readonly dataDir: string;
   };
-  /** In place of the files in the data folder, where it gives one. Asked again after it has failed. */
+  /** The storage in place of the data folder; undefined for the data folder. Called again after a failure. */
   readonly storage: () => Promise<Storage | undefined>;
-  /** Set if sessions run in another process: they are opened there, and none here. */
+  /** Set if sessions run in another process, which then opens all of them. */
   readonly elsewhere?: RemoteSessions | undefined;
   readonly log: LogLine;
 }
 
 interface RemoteSessions {
   session(agentKey: string, hooks: McpSessionHooks): Promise<SessionApi>;
-  namespaces(agentKey: string): Promise<NamespacesApi & AsyncDisposable>;
+  namespaces(): Promise<UserNamespacesApi & AsyncDisposable>;
 }
 
 export interface McpSessionHooks {
-  /** Undefined leaves the answer to others who use the session. */
+  /** Returns undefined to leave the decision to other clients of the session. */
   readonly approve: (request: ApprovalRequest) => Promise<Approval | undefined>;
   readonly onProgress: (text: string) => void;
 }
@@ -63,10 +66,10 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
   readonly pending = new ExecutionsAwaitingAnswer();
   readonly #queues = new Map<string, McpExecutionQueue>();
-  /** Those that live elsewhere. */
+  /** Sessions that run in another process. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
-  #namespaces: Promise<OpenedNamespaces> | undefined;
+  #namespaces: Promise<UserNamespacesApi & AsyncDisposable> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(options: PooledMcpBackendOptions) {
@@ -113,8 +116,8 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     this.#pool?.then((pool) => pool.release(agentKey)).catch(() => {}); // the caller of `session` saw the error
   }
 
-  /** Tools, skills, artifacts and deps, whether or not a kernel can start. */
-  namespaces(): Promise<OpenedNamespaces> {
+  /** Tools, skills, artifacts and deps; works even if no kernel can start. */
+  namespaces(): Promise<UserNamespacesApi & AsyncDisposable> {
     this.#checkOpen();
     this.#namespaces ??= this.#openNamespaces().catch((error) => {
       this.#namespaces = undefined;
@@ -123,7 +126,7 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     return this.#namespaces;
   }
 
-  /** Interrupts what runs, saves and closes every session. */
+  /** Interrupts running code, then saves and closes every session. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -168,16 +171,16 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     });
   }
 
-  async #openNamespaces(): Promise<OpenedNamespaces> {
-    const { elsewhere, agentKey } = this.options;
-    if (elsewhere) return await elsewhere.namespaces(agentKey);
+  async #openNamespaces(): Promise<UserNamespacesApi & AsyncDisposable> {
+    const { elsewhere } = this.options;
+    if (elsewhere) return await elsewhere.namespaces();
     const { dataDir, python, packages, toolFolders, executor, image, engine } = this.options.session;
     const storage = await this.options.storage();
-    const place = { executor, image, engine };
-    return await openNamespaces({ dataDir, python, packages, toolFolders, storage, ...place });
+    const containers = { executor, image, engine };
+    return await openNamespaces({ dataDir, python, packages, toolFolders, storage, ...containers });
   }
 
   #checkOpen(): void {
-    if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The MCP server is ending.');
+    if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The MCP server is shutting down.');
   }
 }

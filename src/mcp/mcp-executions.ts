@@ -1,10 +1,10 @@
-/** Executions that MCP clients have started. One can outlive the call that started it, while a person is being asked. */
+/** Executions started by MCP clients. One can outlive the call that started it, while a person is being asked. */
 
 import { randomBytes } from 'node:crypto';
 import type { CallToolResult, ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import { onAbort } from '../lib/abort.ts';
-import type { Approval, ApprovalRequest } from '../namespaces/tools/tool-approval.ts';
 import type { ExecutionEvent, InputRequestEvent } from '../protocol/execution-events.ts';
+import type { Approval, ApprovalRequest } from '../protocol/permission.ts';
 import type { RunOptions, SessionApi } from '../session/api.ts';
 import {
   approvalForm,
@@ -16,7 +16,7 @@ import {
 } from './elicitation.ts';
 import {
   appendLine,
-  BoundedOutput,
+  ExecutionOutput,
   type LogLine,
   saveFullOutput,
   toErrorResult,
@@ -30,7 +30,7 @@ interface RunCodeRequest {
 }
 
 interface ExecutionQueueOptions {
-  /** Opens the session where it is not open. */
+  /** Opens the session if it is not open. */
   readonly acquire: (signal: AbortSignal) => Promise<SessionApi>;
   readonly release: () => void;
   readonly log: LogLine;
@@ -41,11 +41,11 @@ const NO_PASSWORDS =
 const NO_ELICITATION =
   'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
 
-/** The executions of one agent key, in the order in which they came. */
+/** The executions of one agent key, in the order of their calls. */
 export class McpExecutionQueue {
   readonly #options: ExecutionQueueOptions;
   readonly #executions = new Set<McpExecution>();
-  /** In the order of their execution: the first is the one that runs. */
+  /** In execution order: the first one is running. */
   readonly #queue: McpExecution[] = [];
 
   constructor(options: ExecutionQueueOptions) {
@@ -68,7 +68,7 @@ export class McpExecutionQueue {
     return execution;
   }
 
-  /** For calls that wait until the session is open. */
+  /** For calls that wait for the session to open. */
   report(text: string): void {
     for (const execution of this.#executions) execution.report(`${text}\n`);
   }
@@ -90,7 +90,7 @@ export class McpExecutionQueue {
   async #perform(execution: McpExecution, { code, timeoutMs, transaction }: RunCodeRequest): Promise<CallToolResult> {
     try {
       const session = await this.#options.acquire(execution.signal);
-      // No await between here and `session.run`: both queues must have the same order.
+      // No await between here and `session.run`, because both queues must have the same order.
       this.#queue.push(execution);
       const result = await session.run(code, {
         timeoutMs,
@@ -125,7 +125,7 @@ async function answerInput(
   if (asked?.kind === 'accepted' && typeof asked.content.answer === 'string') return asked.content.answer;
   const reason =
     asked?.kind === 'declined' ? `input() has no answer: ${asked.reason}` : password ? NO_PASSWORDS : NO_ELICITATION;
-  // The code sees this reason. The error below comes too late to be shown.
+  // The code sees this reason. The error below arrives too late to be shown.
   await session.cancelInput(id, reason).catch(() => {});
   throw new Error(reason);
 }
@@ -138,7 +138,7 @@ const MAX_UNSENT_CHARACTERS = 2000;
 /** The call that waits for an execution. */
 export interface CallClient {
   readonly signal: AbortSignal;
-  /** Whether it can put a question to a person. */
+  /** Whether it can ask a person. */
   readonly canElicit: boolean;
   report(text: string): void;
 }
@@ -149,7 +149,7 @@ type NextEvent =
 
 /** One execution that a client has started. */
 export class McpExecution {
-  readonly output = new BoundedOutput();
+  readonly output = new ExecutionOutput();
   readonly ended: Promise<void>;
   readonly #abort = new AbortController();
   readonly #elicitations = new ElicitationQueue(() => this.#changed.resolve(), ANSWER_TIMEOUT_MS);
@@ -178,7 +178,7 @@ export class McpExecution {
     return this.#canElicit;
   }
 
-  /** Until it is disposed, this caller hears of progress and can cancel. */
+  /** Sends progress to this caller and lets it cancel, until the result is disposed. */
   attach(caller: CallClient): Disposable {
     this.#caller = caller;
     this.#canElicit = caller.canElicit;
@@ -203,7 +203,7 @@ export class McpExecution {
     if (event.type === 'progress') this.report(`${event.task}: ${event.text}\n`);
   }
 
-  /** While no call is attached, text is kept for the next one. */
+  /** Keeps text for the next call while none is attached. */
   report(text: string): void {
     if (this.#caller) this.#caller.report(text);
     else this.#unsent = (this.#unsent + text).slice(-MAX_UNSENT_CHARACTERS);
@@ -225,7 +225,7 @@ export class McpExecution {
   }
 }
 
-/** How long a result is kept for a client that does not come back. */
+/** How long to keep a result for a client that does not return. */
 const RESULT_LIFETIME_MS = 600_000;
 
 interface PendingExecution {
@@ -233,11 +233,11 @@ interface PendingExecution {
   readonly elicitation: Elicitation;
 }
 
-/** Executions whose call has ended with a question, by the token that the client sends back with the answer. */
+/** Executions whose call ended with a question, by the token that the client returns with the answer. */
 export class ExecutionsAwaitingAnswer {
   readonly #executions = new Map<string, PendingExecution>();
 
-  /** Returns a resume token that cannot be guessed and is valid for one answer. */
+  /** Returns an unguessable resume token that is valid for one answer. */
   add(pending: PendingExecution): string {
     const resumeToken = randomBytes(24).toString('base64url');
     this.#executions.set(resumeToken, pending);

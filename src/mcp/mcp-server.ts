@@ -1,13 +1,11 @@
-/** The MCP server as one client sees it: its tools, its resources, and how to use them. */
+/** The MCP server for one client: tools, resources, and instructions. */
 
 import { randomUUID } from 'node:crypto';
 import { McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import type { McpBackend } from './mcp-backend.ts';
 import { registerArtifactResources, registerArtifacts } from './tools/artifact-tools.ts';
-import { registerTools } from './tools/cella-tools.ts';
-import { registerDeps } from './tools/package-tools.ts';
+import { registerDeps, registerSkills, registerTools } from './tools/namespace-tools.ts';
 import { type ProtocolEra, registerRunCode } from './tools/run-code.ts';
-import { registerSkills } from './tools/skill-tools.ts';
 
 const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Look for a skill with search_skills before you write code for a common task, and keep what worked with create_skill. In code, tools, skills, artifacts and deps are there without an import.`;
 
@@ -26,7 +24,7 @@ export function createMcpServer(
   return server;
 }
 
-/** At most this many; the one that was idle longest is closed first. */
+/** Beyond this limit, the connection that was idle longest is closed. */
 const MAX_CONNECTIONS = 64;
 
 interface LegacyConnection {
@@ -34,7 +32,9 @@ interface LegacyConnection {
   readonly server: McpServer;
 }
 
-/** Clients of the 2025 protocol over HTTP. Each has its own connection, so that the server can ask it and it can cancel. */
+/**
+ * Clients of the 2025 protocol over HTTP. Each has its own connection, on which the server can ask and the client can cancel.
+ */
 export class LegacyConnections {
   readonly #make: () => McpServer;
   readonly #byId = new Map<string, LegacyConnection>();
@@ -51,7 +51,7 @@ export class LegacyConnections {
       const error = { code: -32_001, message: 'Session not found: initialize again.' };
       return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 });
     }
-    // The last in the map is the last that was used.
+    // Keeps the most recently used connection last in the map.
     this.#byId.delete(id);
     this.#byId.set(id, known);
     return await known.transport.handleRequest(request);
@@ -61,7 +61,7 @@ export class LegacyConnections {
     await Promise.all([...this.#byId.keys()].map((id) => this.#drop(id)));
   }
 
-  /** What is no initialization gets the transport's own answer, and no connection. */
+  /** A request that is not an initialization gets the transport's own response and no connection. */
   async #open(request: Request): Promise<Response> {
     const server = this.#make();
     const transport = new WebStandardStreamableHTTPServerTransport({

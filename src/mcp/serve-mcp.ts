@@ -1,4 +1,7 @@
-/** `cella mcp`: serves one client over stdin and stdout, or clients of this machine over HTTP, until they are gone or somebody ends it. */
+/**
+ * `cella mcp`: serves one client over stdin and stdout, or local clients over HTTP, until they disconnect or the server is
+ * stopped.
+ */
 
 import { Console } from 'node:console';
 import { createHash } from 'node:crypto';
@@ -12,18 +15,18 @@ import { PooledMcpBackend, type PooledMcpBackendOptions } from './mcp-backend.ts
 import { createMcpServer } from './mcp-server.ts';
 import type { ProtocolEra } from './tools/run-code.ts';
 
-interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
+export interface ServeMcpOptions extends Omit<PooledMcpBackendOptions, 'agentKey' | 'log'> {
   readonly version: string;
   /** Default: the key of the current folder. */
   readonly agentKey?: string | undefined;
   readonly http?: McpHttpOptions | undefined;
-  /** Resolves when somebody ends the server. */
+  /** Resolves when the server should stop. */
   readonly ended: Promise<unknown>;
   readonly log: LogLine;
 }
 
 interface McpHttpOptions {
-  /** 0 for any that is free. */
+  /** 0 for any free port. */
   readonly port: number;
   readonly token?: string | undefined;
   readonly tokenFile?: string | undefined;
@@ -43,13 +46,13 @@ export async function serveMcp(options: ServeMcpOptions): Promise<void> {
   const { findToken, serveOverHttp } = await import('./loopback-http.ts');
   const token = await findToken({ given: http.token, file: http.tokenFile, dataDir });
   await using served = await serveOverHttp({ port: http.port, token: token.value, make, log });
-  log(`MCP at ${served.url}; agent ${agentKey}; the bearer token is in ${token.where}`);
+  log(`MCP at ${served.url}; agent key ${agentKey}; the bearer token is in ${token.where}`);
   await ended;
 }
 
 const MAX_NAME_CHARACTERS = 40;
 
-/** A readable key that no other folder has. It is the same through every symlink to the folder. */
+/** A readable key that is unique to the folder, and the same through every symlink to it. */
 export function agentKeyOfFolder(folder: string): string {
   const path = realpathSync(folder);
   const readable = basename(path)
@@ -61,7 +64,7 @@ export function agentKeyOfFolder(folder: string): string {
 }
 
 interface StdioConnection extends AsyncDisposable {
-  /** The client has gone. */
+  /** Resolves when the client has disconnected. */
   readonly over: Promise<void>;
 }
 
@@ -84,7 +87,7 @@ interface OutputStreams {
   readonly stderr: Writable;
 }
 
-/** Keeps stdout for the protocol: returns the one stream that reaches it, and sends everything else to stderr. */
+/** Reserves stdout for the protocol: returns the only stream that reaches it, and sends everything else to stderr. */
 export function reserveStdout({ stdout, stderr }: OutputStreams): Writable {
   const write = stdout.write.bind(stdout);
   const own = new Writable({

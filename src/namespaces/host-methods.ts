@@ -1,8 +1,12 @@
-/** The calls that kernel code can make to the host: their checked parameters, their context, and pages of results. */
+/**
+ * The calls that kernel code can make to the host: their checked parameters, context, pages of results, and the limits
+ * that namespaces share.
+ */
 
 import { z } from 'zod';
 import { inSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
+import { describeProblems } from '../protocol/parse.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 
 export interface NamespaceCallContext {
@@ -10,9 +14,9 @@ export interface NamespaceCallContext {
   readonly signal: AbortSignal;
   /** One line of progress, for readers of the cell's events. */
   progress(text: string): void;
-  /** Waits for a person: the time of the cell stands still meanwhile. */
+  /** Runs work that waits for a person. The timeout of the cell is paused meanwhile. */
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
-  /** The caller has approved it; never set for kernel code. */
+  /** Whether the caller has approved it. Never set for kernel code. */
   readonly approved?: boolean;
 }
 
@@ -21,7 +25,7 @@ interface HostMethod {
   perform(params: unknown, context: NamespaceCallContext): Promise<PyValue>;
 }
 
-/** By name, as in the call: `tools.list`. */
+/** The methods by the name in the call, such as `tools.list`. */
 export type HostMethods = Readonly<Record<string, HostMethod>>;
 
 export function hostMethod<T>(
@@ -32,23 +36,23 @@ export function hostMethod<T>(
     perform: async (given, context) => {
       const checked = params.safeParse(given);
       if (checked.success) return await work(checked.data, context);
-      const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'parameters'}: ${message}`);
+      const problems = describeProblems(checked.error, 'parameters');
       throw new CellaError('INVALID_OPTIONS', `This call cannot be carried out: ${problems.slice(0, 5).join('; ')}.`);
     },
   };
 }
 
 const MAX_PAGE_ITEMS = 1000;
-/** Of JSON. A page may have one thing more than fits, or a few that were read together with it. */
+/** Characters of JSON in one page. A page may exceed it by one item, or by a few that were read together. */
 export const MAX_PAGE_CHARACTERS = 1024 * 1024;
 
-/** `after`: a name. */
+/** `after`: the name after which the page begins. */
 export const PageRequest = z.strictObject({
   after: z.string().default(''),
   limit: z.int().min(1).max(MAX_PAGE_ITEMS).default(MAX_PAGE_ITEMS),
 });
 
-/** The first of them. `more`: whether to ask for those after the last one. */
+/** The first items. `more`: whether there are items after the last one. */
 export async function toPage<T>(all: readonly T[], toValue: (thing: T) => PyValue, limit: number): Promise<PyValue> {
   const items: PyValue[] = [];
   let length = 0;
@@ -59,4 +63,33 @@ export async function toPage<T>(all: readonly T[], toValue: (thing: T) => PyValu
     length += JSON.stringify(value).length;
   }
   return { items, more: items.length === limit || length >= MAX_PAGE_CHARACTERS };
+}
+
+/** The default of CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS. */
+export const DEFAULT_MAX_COUNT = 10_000;
+
+interface CountLimit {
+  readonly what: 'skills' | 'artifacts';
+  readonly most: number;
+  /** Concurrent callers may exceed the limit a little. */
+  holds(count: number): Promise<boolean>;
+  /** Whether it replaces an existing one. */
+  replaces(): Promise<boolean>;
+}
+
+/** Throws QUOTA_EXCEEDED if the limit is reached and this would be a new item. */
+export async function checkCountLimit({ what, most, holds, replaces }: CountLimit): Promise<void> {
+  if (!(await holds(most)) || (await replaces())) return;
+  const setting = `CELLA_MAX_${what.toUpperCase()}`;
+  const message = `There are ${most} ${what}, which is all that may be. Delete some, or have the operator raise ${setting}.`;
+  throw new CellaError('QUOTA_EXCEEDED', message, { details: { quota: what, limit: most, setting } });
+}
+
+const MOST_CHARACTERS = 1000;
+
+/** Throws INVALID_OPTIONS if the query is longer. */
+export function checkQuery(query: string, where: string): void {
+  if (query.length <= MOST_CHARACTERS) return;
+  const message = `The query for ${where} has ${query.length} characters, and may have ${MOST_CHARACTERS} at most.`;
+  throw new CellaError('INVALID_OPTIONS', message, { advice: 'Search with a few words that say what it is about.' });
 }

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { providers, rights, roles, scopes } from './enums.ts';
+import { boundedList } from './parse.ts';
 
 export const Role = z.enum(roles);
 export type Role = z.infer<typeof Role>;
@@ -65,7 +66,7 @@ export type UpdateUser = z.input<typeof UpdateUser>;
 
 export const TokenId = z.string().regex(/^[0-9a-z]{16}$/, 'must be the id of a token');
 
-/** All that anybody can know of a token once it was made. */
+/** What the API shows of a token after its creation. */
 export const TokenInfo = z.object({
   id: TokenId,
   name: z.string(),
@@ -87,7 +88,7 @@ export const CreateToken = z.strictObject({
   /** Another user's name, for admins. */
   user: UserName.optional(),
   /** By default all that the maker and the user may both have. */
-  scopes: z.array(Scope).min(1).max(scopes.length).optional(),
+  scopes: boundedList(z.array(Scope).min(1).max(scopes.length), scopes.length).optional(),
   expiresInMs: z
     .int()
     .min(1)
@@ -96,7 +97,7 @@ export const CreateToken = z.strictObject({
 });
 export type CreateToken = z.input<typeof CreateToken>;
 
-/** With whom a session is shared: one user, or everybody whose role is this one or more. */
+/** With whom a session is shared: one user, or all users with at least this role. */
 export const Share = z.union([
   z.strictObject({ userId: UserId, userName: UserName, right: Right }),
   z.strictObject({ role: Role, right: Right }),
@@ -125,7 +126,7 @@ export const refusalKinds = [
 export const RefusalKind = z.enum(refusalKinds);
 export type RefusalKind = z.infer<typeof RefusalKind>;
 
-/** What the code of a session tried, told to whoever looks after the session. */
+/** A refused action of a session's code, reported to the session's manager. */
 export interface CodeRefusal {
   readonly kind: Extract<RefusalKind, 'kernel_protocol' | 'namespace' | 'permission' | 'proxy'>;
   readonly detail: string;
@@ -133,7 +134,7 @@ export interface CodeRefusal {
 }
 
 export const AuditEntry = z.object({
-  /** Left out where nobody was authenticated. */
+  /** Absent if the request was not authenticated. */
   userId: UserId.optional(),
   userName: z.string().optional(),
   /** Which token or login: `token 3f…`, `login 9a…`, `server`. Never a secret. */
@@ -147,7 +148,7 @@ export const AuditEntry = z.object({
   /** The address it came from. */
   from: z.string(),
   outcome: z.enum(['ok', 'refused', 'failed']),
-  /** The code of the error, where it was refused or failed. */
+  /** The error code, if the request was refused or failed. */
   code: z.string().optional(),
   /** What kind of refusal it is. */
   kind: RefusalKind.optional(),
@@ -168,7 +169,7 @@ export const CredentialValue = z
   .string()
   .regex(/^[!-~]{8,16384}$/, 'must be 8 to 16384 printable ASCII characters without blanks');
 
-/** All that anybody can know of a credential. */
+/** What the API shows of a credential. */
 export const CredentialInfo = z
   .object({
     provider: ProviderName,

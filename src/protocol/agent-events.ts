@@ -2,7 +2,12 @@
 
 import { z } from 'zod';
 import { OutputFile } from './execution-events.ts';
+import { boundedList } from './parse.ts';
 import { AgentFailure, AgentName, PermissionId, PermissionMode, TokenUsage, TurnId, TurnStatus } from './turn.ts';
+
+/** Far more than any agent has. */
+const MOST_TOOLS = 10_000;
+const MOST_ENTRIES = 2000;
 
 const ofTurn = { turn: TurnId };
 /** `item` is the agent's own name for it, unique in its turn. */
@@ -18,7 +23,7 @@ const AgentSession = z.object({
   agent: AgentName,
   conversation: z.string(),
   model: z.string().optional(),
-  tools: z.array(z.string()).optional(),
+  tools: boundedList(z.array(z.string()).max(MOST_TOOLS), MOST_TOOLS).optional(),
 });
 
 /** A prompt that waits for `ahead` others; one of them may be running. */
@@ -81,11 +86,15 @@ const ItemCompleted = z.object({
   output: z.string().optional(),
 });
 
+export const PlanEntry = z.object({ text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) });
+
 const Plan = z.object({
   type: z.literal('plan'),
   ...ofTurn,
-  entries: z.array(z.object({ text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })),
+  entries: boundedList(z.array(PlanEntry).max(MOST_ENTRIES), MOST_ENTRIES),
 });
+
+export const FileChangeKind = z.enum(['created', 'modified', 'deleted']);
 
 /** A file, by its path in the workspace. */
 const FileChanged = z.object({
@@ -93,10 +102,10 @@ const FileChanged = z.object({
   ...ofTurn,
   item: z.string().optional(),
   path: z.string(),
-  change: z.enum(['created', 'modified', 'deleted']),
+  change: FileChangeKind,
 });
 
-/** Somebody must decide. `turn`: an agent asks. `execution`: a tool that kernel code called. */
+/** A person must decide. `turn`: an agent asks. `execution`: a tool that kernel code called. */
 const PermissionRequested = z.object({
   type: z.literal('permission_requested'),
   id: PermissionId,
@@ -120,13 +129,17 @@ const PermissionRequested = z.object({
 export const PermissionOutcome = z.enum(['allowed', 'denied', 'timed_out', 'cancelled']);
 export type PermissionOutcome = z.infer<typeof PermissionOutcome>;
 
+/** How long a permission lasts. */
+export const PermissionScope = z.enum(['once', 'session', 'always']);
+export type PermissionScope = z.infer<typeof PermissionScope>;
+
 const PermissionResolved = z.object({
   type: z.literal('permission_resolved'),
   id: PermissionId,
   turn: TurnId.optional(),
   execution: z.string().optional(),
   outcome: PermissionOutcome,
-  scope: z.enum(['once', 'session', 'always']).optional(),
+  scope: PermissionScope.optional(),
   reason: z.string().optional(),
   /** The answer to a question. */
   text: z.string().optional(),
@@ -134,13 +147,18 @@ const PermissionResolved = z.object({
   by: z.string().optional(),
 });
 
+/** What a question asks, and the answers that it suggests. */
+export const questionFields = {
+  text: z.string(),
+  options: z.array(z.object({ label: z.string(), description: z.string().optional() })).optional(),
+};
+
 /** The agent asks a question. It is answered like a permission, with a text. */
 const Question = z.object({
   type: z.literal('question'),
   ...ofTurn,
   id: PermissionId,
-  text: z.string(),
-  options: z.array(z.object({ label: z.string(), description: z.string().optional() })).optional(),
+  ...questionFields,
 });
 
 const Usage = z.object({ type: z.literal('usage'), ...ofTurn, usage: TokenUsage });

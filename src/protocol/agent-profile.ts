@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { CellaError } from './errors.ts';
+import { boundedList } from './parse.ts';
 import { ModelName } from './turn.ts';
 
 const MOST_ENTRIES = 1000;
@@ -39,7 +40,7 @@ export const McpServer = z.discriminatedUnion('type', [
   }),
   z.strictObject({
     type: z.literal('stdio'),
-    argv: z.array(text).min(1).max(256),
+    argv: boundedList(z.array(text).min(1).max(256), 256),
     env: z.record(Variable, text).optional(),
   }),
 ]);
@@ -49,7 +50,7 @@ export const Subagent = z.strictObject({
   /** When the agent should use it. */
   description: text,
   prompt: text,
-  tools: z.array(z.string().min(1).max(200)).max(MOST_ENTRIES).optional(),
+  tools: boundedList(z.array(z.string().min(1).max(200)).max(MOST_ENTRIES), MOST_ENTRIES).optional(),
   model: ModelName.optional(),
 });
 export type Subagent = z.infer<typeof Subagent>;
@@ -75,17 +76,17 @@ export const AgentProfile = z.strictObject({
 });
 export type AgentProfile = z.infer<typeof AgentProfile>;
 
-/** Throws `INVALID_NAME` for a bad name, otherwise `INVALID_REQUEST`, with the place in the profile. */
+/** Throws `INVALID_NAME` for a bad name, otherwise `INVALID_REQUEST`, with the path in the profile. */
 export function parseProfile(input: unknown): AgentProfile {
   const parsed = AgentProfile.safeParse(input);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  const place = issue?.path.map(String) ?? [];
+  const path = issue?.path.map(String) ?? [];
   const ofName = issue?.code === 'invalid_key' && issue.origin === 'record';
   const why = ofName ? (issue.issues[0]?.message ?? issue.message) : (issue?.message ?? 'it cannot be read');
-  const shown = place.map((part) => (NAME.test(part) ? part : JSON.stringify(part.slice(0, 80)))).join('.');
+  const shown = path.map((part) => (NAME.test(part) ? part : JSON.stringify(part.slice(0, 80)))).join('.');
   const message = `Invalid profile: ${shown === '' ? '' : `${shown} `}${why}.`;
-  throw new CellaError(ofName ? 'INVALID_NAME' : 'INVALID_REQUEST', message, { details: { place } });
+  throw new CellaError(ofName ? 'INVALID_NAME' : 'INVALID_REQUEST', message, { details: { path } });
 }
 
 function fewEnough(record: Readonly<Record<string, unknown>>): boolean {

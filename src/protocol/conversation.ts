@@ -5,7 +5,16 @@
 
 import { z } from 'zod';
 import { omitUndefined } from '../lib/omit-undefined.ts';
-import { AgentLogEvent, ItemKind, PermissionOutcome } from './agent-events.ts';
+import {
+  AgentLogEvent,
+  FileChangeKind,
+  ItemKind,
+  PermissionOutcome,
+  PermissionScope,
+  PlanEntry,
+  questionFields,
+} from './agent-events.ts';
+import type { PermissionRequest } from './permission.ts';
 import { AgentFailure, AgentName, PermissionMode, TokenUsage, TurnStatus } from './turn.ts';
 
 type LogEventOf<Type extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: Type }>;
@@ -41,27 +50,20 @@ export interface ConversationTurn {
   readonly error?: AgentFailure | undefined;
 }
 
-interface ConversationPermission {
+interface ConversationPermission extends Readonly<PermissionRequest> {
   readonly id: string;
   readonly turn?: string | undefined;
   readonly execution?: string | undefined;
-  readonly item?: string | undefined;
-  readonly tool: string;
-  readonly summary: string;
-  readonly input?: unknown;
-  readonly pattern?: string | undefined;
   readonly expiresAt?: number | undefined;
-  /** Set if it is a question, which is answered with a text. */
-  readonly question?: Pick<LogEventOf<'question'>, 'text' | 'options'> | undefined;
   readonly outcome: 'pending' | PermissionOutcome;
-  readonly scope?: LogEventOf<'permission_resolved'>['scope'];
+  readonly scope?: PermissionScope | undefined;
   readonly reason?: string | undefined;
   readonly by?: string | undefined;
 }
 
 interface ConversationFile {
   readonly path: string;
-  readonly change: LogEventOf<'file_changed'>['change'];
+  readonly change: z.infer<typeof FileChangeKind>;
 }
 
 export interface ConversationState {
@@ -117,19 +119,14 @@ const TurnSchema = z.looseObject({
   error: AgentFailure.optional(),
 });
 
-const QuestionSchema = z.object({
-  text,
-  options: z.array(z.object({ label: text, description: optionalText })).optional(),
-});
-
 const PermissionSchema = z.looseObject({
   ...{ id: text, turn: optionalText, execution: optionalText, item: optionalText, tool: text, summary: text },
   ...{ pattern: optionalText, reason: optionalText, by: optionalText },
   input: z.unknown().optional(),
   expiresAt: z.number().optional(),
-  question: QuestionSchema.optional(),
+  question: z.object(questionFields).optional(),
   outcome: z.enum(['pending', ...PermissionOutcome.options]),
-  scope: z.enum(['once', 'session', 'always']).optional(),
+  scope: PermissionScope.optional(),
 });
 
 const StateSchema: z.ZodType<ConversationState> = z
@@ -137,8 +134,8 @@ const StateSchema: z.ZodType<ConversationState> = z
     status: z.enum(['idle', 'running', 'waiting']),
     conversation: optionalText,
     turns: z.array(TurnSchema),
-    plan: z.array(z.object({ text, status: z.enum(['pending', 'in_progress', 'completed']) })),
-    files: z.array(z.object({ path: text, change: z.enum(['created', 'modified', 'deleted']) })),
+    plan: z.array(PlanEntry),
+    files: z.array(z.object({ path: text, change: FileChangeKind })),
     permissions: z.array(PermissionSchema),
     denied: z.array(z.object({ host: text, port: z.int(), reason: text })),
     usage: TokenUsage.omit({ model: true }),
@@ -287,7 +284,7 @@ function withPermission(
   return { ...state, permissions: [...state.permissions, change(asked)] };
 }
 
-/** Nobody waits for it any more. */
+/** The request is no longer pending. */
 function cancelIfPending(permission: ConversationPermission): ConversationPermission {
   return permission.outcome === 'pending' ? { ...permission, outcome: 'cancelled' } : permission;
 }

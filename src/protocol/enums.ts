@@ -1,6 +1,6 @@
 /** Roles, providers, executors, reserved keys and file names, without zod: the command line loads them at its start. */
 
-/** From the one that may least to the one that may most. */
+/** From fewest to most permissions. */
 export const roles = ['viewer', 'member', 'admin'] as const;
 
 /** On a session, each with those before it: look at it; run code in it and change its files; change, share and delete it. */
@@ -52,7 +52,7 @@ export const IN_PROCESS_CAPABILITIES: Capabilities = {
 export const executorKinds = ['subprocess', 'container', 'in-process'] as const;
 export type ExecutorKind = (typeof executorKinds)[number];
 
-/** `auto` is what a session gets where it does not say. */
+/** `auto` is the default of a session. */
 export function resolveExecutor(wanted: ExecutorKind | 'auto'): ExecutorKind {
   return wanted === 'auto' ? 'subprocess' : wanted;
 }
@@ -65,7 +65,7 @@ export function isReservedKey(agentKey: string): boolean {
   return agentKey.startsWith('~');
 }
 
-/** Whose agent a key of storage means, and the key that this user knows it by; without `user`, that of no other user. */
+/** The user of a key in storage, and the agent key as this user knows it. No `user`: the local user's. */
 export function readStorageKey(storageKey: string): { readonly user?: string; readonly agentKey: string } {
   const [, user, agentKey] = /^~([^/]+)~[a-z0-9]{12}\/(.*)$/s.exec(storageKey) ?? [];
   return user === undefined || agentKey === undefined ? { agentKey: storageKey } : { user, agentKey };

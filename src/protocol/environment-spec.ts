@@ -1,4 +1,4 @@
-/** The resolved spec of an environment: user, mounts, network, limits. */
+/** The resolved spec of an environment: user, mounts, network, limits; and the Python of its kernels. */
 
 import { z } from 'zod';
 import { NetworkPolicy } from './sandbox-policy.ts';
@@ -44,7 +44,7 @@ export const EnvironmentSpec = z.strictObject({
   gid: z.int(),
   network: NetworkPolicy,
   readable: z.array(Mount).readonly(),
-  /** The agent's own folder. `writable` has it, too. */
+  /** The folder of the agent key. `writable` has it, too. */
   folder: Mount,
   writable: z.array(Mount).readonly(),
   /** As seen inside. */
@@ -54,3 +54,15 @@ export const EnvironmentSpec = z.strictObject({
   limits: EnvironmentLimits.readonly(),
 });
 export type EnvironmentSpec = Readonly<z.infer<typeof EnvironmentSpec>>;
+
+export interface Interpreter {
+  /** `cp311-x86_64`, `cp312-musl-x86_64`: a folder's name, with the machine at its end. */
+  readonly tag: string;
+  readonly version: readonly [major: number, minor: number];
+  /** The third number of its version. Without it packages are chosen for the last release of that version. */
+  readonly patch?: number | undefined;
+  /** The program, if it is one of the host's. */
+  readonly executable?: string | undefined;
+  /** The platforms whose wheels it takes, as wheels name them, best first. None: pure Python alone. */
+  readonly platforms: readonly string[];
+}

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
+import { type ErrorCode, errorCodes } from './error-codes.ts';
+import { CellaError } from './errors.ts';
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
 const rows = page

@@ -1,8 +1,9 @@
 /** What an execution sends to its reader: events while it runs and one result at the end, and their form on the wire. */
 
 import { z } from 'zod';
-import type { ErrorCode } from './errors.ts';
-import type { LostName } from './kernel-state.ts';
+import type { ErrorCode } from './error-codes.ts';
+import { CellaError } from './errors.ts';
+import { type LostVariable, lostList, restoredList } from './kernel-state.ts';
 import { type PyValue, valueFromWire, valueToJson, valueToWire } from './py-values.ts';
 import { milliseconds, TransactionPolicy } from './session-info.ts';
 
@@ -24,13 +25,16 @@ export interface DisplayEvent extends Late {
   readonly data: MimeBundle;
 }
 
-/** The names of an idle kernel were written to storage. */
+/** The variables of an idle kernel were saved. */
 export interface SavedEvent {
   readonly type: 'saved';
   readonly id: string;
-  readonly names: number;
+  readonly variables: number;
   readonly bytes: number;
-  readonly lost: readonly LostName[];
+  /** The first of them. */
+  readonly lost: readonly LostVariable[];
+  /** How many more are lost; absent if all are listed. */
+  readonly moreLost?: number | undefined;
 }
 
 /** How far work is that the host does for the code, such as installing packages: one line. */
@@ -52,7 +56,7 @@ export interface NetworkDeniedEvent {
   readonly more?: number | undefined;
 }
 
-/** What a session tells between its executions. */
+/** Events of a session between its executions. */
 export type BackgroundEvent = OutputEvent | DisplayEvent | ProgressEvent | SavedEvent | NetworkDeniedEvent;
 
 /** The code waits in input() or getpass(). Answer with `answerInput(id, text)` or refuse with `cancelInput(id)`. */
@@ -66,11 +70,11 @@ export interface InputRequestEvent {
 export type Status = 'ok' | 'error' | 'timeout' | 'interrupted' | 'died';
 
 export interface ExecutionError {
-  /** The exception's class, or a Cella error code where no Python exception was raised. */
+  /** The exception's class, or a Cella error code if no Python exception was raised. */
   readonly name: string;
   readonly message: string;
   readonly traceback: string;
-  /** Set where the code called sys.exit. */
+  /** Set if the code called sys.exit. */
   readonly exitCode?: number | undefined;
 }
 
@@ -84,23 +88,27 @@ export interface Death {
   readonly lastStderr?: string;
 }
 
-/** Names that came back from a save. */
-export interface Woken {
-  /** How old the save was; absent where there was none that can be read: every name is gone. */
+/** The variables of a kernel that was started from a save. */
+export interface Resumed {
+  /** The age of the save. Absent if no save can be read: all variables are lost. */
   readonly savedAgoMs?: number;
+  /** The first of them, as in `lost`. */
   readonly restored: readonly string[];
-  /** The name `*` stands for names that nobody knows any more. */
-  readonly lost: readonly LostName[];
+  /** How many more came back; absent if all are listed. */
+  readonly moreRestored?: number | undefined;
+  /** The name `*` stands for names that are no longer known. */
+  readonly lost: readonly LostVariable[];
+  readonly moreLost?: number | undefined;
 }
 
-export interface Recovered extends Woken {
+export interface Recovered extends Resumed {
   readonly cause: Death;
 }
 
-/** What the first result of a kernel must tell. */
+/** What the first result of a new kernel reports. */
 export interface Notice {
   readonly recovered?: Recovered;
-  readonly woken?: Woken;
+  readonly resumed?: Resumed;
 }
 
 /** What was left out of a result because it was too large. All but `mimeTypes` and `streamedBytes` was streamed all the same. */
@@ -111,7 +119,7 @@ export interface Truncated {
   readonly displays?: number;
   /** MIME types beyond the 100 that one value or display may have, or too large. */
   readonly mimeTypes?: number;
-  /** Bytes of events that a reader has missed, who did not read while the code had to be stopped. */
+  /** Bytes of events that the reader missed because it did not read while the code had to be stopped. */
   readonly streamedBytes?: number;
 }
 
@@ -120,7 +128,7 @@ export interface ResultEvent {
   readonly status: Status;
   /** The number of this execution in its session: cells are named `<cell N>` after it. */
   readonly execution: number;
-  /** The last expression's value; absent where there was none, or it was None. */
+  /** The last expression's value; absent if there was none, or it was None. */
   readonly value?: PyValue;
   readonly repr?: string;
   /** Rich forms of the value, where it has any. */
@@ -129,17 +137,17 @@ export interface ResultEvent {
   readonly stderr: string;
   readonly displays: readonly DisplayEvent[];
   readonly error?: ExecutionError;
-  /** Set where the code called sys.exit() and means well; one that does not is an error with its exit code. */
+  /** Set if the code called sys.exit() with success. A failure is an error with its exit code. */
   readonly exitCode?: 0;
   readonly truncated?: Truncated;
-  /** Set where the kernel did not outlive this execution. */
+  /** Set if the kernel died during this execution. */
   readonly death?: Death;
-  /** What became of the changes of a cell that ran in a transaction; absent where it ran in none. */
+  /** What happened to the changes of a cell that ran in a transaction; absent without a transaction. */
   readonly transaction?: 'committed' | 'rolled_back' | 'open';
-  /** Set on the first result after a kernel has died: what came back of its names, and what did not. */
+  /** Set on the first result after a kernel died: which of its variables were restored, and which were lost. */
   readonly recovered?: Recovered;
-  /** Set on the first result after names came back from an earlier process, or from hibernation. */
-  readonly woken?: Woken;
+  /** Set on the first result of a kernel that was resumed from a save. */
+  readonly resumed?: Resumed;
   readonly durationMs: number;
 }
 
@@ -162,8 +170,6 @@ export const Value = z.unknown();
 export const Bundle = z.record(z.string(), Value);
 export type Bundle = z.infer<typeof Bundle>;
 
-const LostNames = z.array(z.object({ name: z.string(), reason: z.string() }));
-
 const DeathSchema = z.object({
   code: z.enum(['KERNEL_DIED', 'KERNEL_OUT_OF_MEMORY', 'KERNEL_CPU_LIMIT', 'KERNEL_PROTOCOL']),
   message: z.string(),
@@ -172,7 +178,7 @@ const DeathSchema = z.object({
   lastStderr: z.string().optional(),
 });
 
-const wokenFields = { savedAgoMs: z.number().optional(), restored: z.array(z.string()), lost: LostNames };
+const restoredFields = { savedAgoMs: z.number().optional(), ...restoredList, ...lostList };
 
 const TruncatedSchema = z.object({
   stdoutBytes: z.number().optional(),
@@ -207,8 +213,8 @@ export const resultFields = {
   truncated: TruncatedSchema.optional(),
   death: DeathSchema.optional(),
   transaction: z.enum(['committed', 'rolled_back', 'open']).optional(),
-  recovered: z.object({ ...wokenFields, cause: DeathSchema }).optional(),
-  woken: z.object(wokenFields).optional(),
+  recovered: z.object({ ...restoredFields, cause: DeathSchema }).optional(),
+  resumed: z.object(restoredFields).optional(),
   durationMs: z.number(),
 };
 
@@ -229,29 +235,11 @@ export function bundleToWire(data: MimeBundle): Bundle {
 
 export function resultToWire({ type, execution, value, data, displays, ...rest }: ResultEvent): ExecutionResult {
   return {
-    ...structuredRest(rest),
+    ...rest,
     number: execution,
     value: value === undefined ? undefined : valueToWire(value),
     data: data && bundleToWire(data),
     displays: displays.map((display) => ({ type: 'display', data: bundleToWire(display.data) })),
-  };
-}
-
-type Rest = Omit<ResultEvent, 'type' | 'execution' | 'value' | 'data' | 'displays'>;
-
-/** The lists of a ResultEvent may not be changed; those of the schema's type may. */
-function structuredRest({ recovered, woken, ...rest }: Rest) {
-  const lists = <T extends { restored: readonly string[]; lost: readonly { name: string; reason: string }[] }>(
-    one: T,
-  ) => ({
-    ...one,
-    restored: [...one.restored],
-    lost: [...one.lost],
-  });
-  return {
-    ...rest,
-    recovered: recovered && lists(recovered),
-    woken: woken && lists(woken),
   };
 }
 
@@ -283,3 +271,27 @@ export const executeFields = {
 };
 
 export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');
+
+/** What can answer `input()`: a session, local or on a server. */
+export interface Answerable {
+  answerInput(id: number, text: string): Promise<void>;
+  cancelInput(id: number, reason?: string): Promise<void>;
+}
+
+const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+
+/** Answers `input()` of a cell with `onInput`. Without it, `input()` fails at once. */
+export async function giveInput(
+  session: Answerable,
+  request: InputRequestEvent,
+  onInput: ((request: InputRequestEvent) => string | Promise<string>) | undefined,
+): Promise<void> {
+  try {
+    if (!onInput) await session.cancelInput(request.id, NOBODY_ANSWERS);
+    else await session.answerInput(request.id, await onInput(request));
+  } catch (error) {
+    if (error instanceof CellaError && error.code === 'INPUT_NOT_PENDING') return;
+    // If this fails, the request was already answered, or the cell reports the problem.
+    await session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {});
+  }
+}

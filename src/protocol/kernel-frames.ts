@@ -1,4 +1,7 @@
-/** Frames between host and Python: `length u32, type u8, id u32, payload`, little endian. See docs/internals/kernel-protocol.md. */
+/**
+ * Frames between host and Python (`length u32, type u8, id u32, payload`, little endian), and the other numbers that both sides
+ * agree on: descriptors, exit codes and limits. See docs/internals/kernel-protocol.md.
+ */
 
 export const HEADER_BYTES = 9;
 /** What a frame that waits takes beside its payload. */
@@ -49,7 +52,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** A peer that does not keep to the protocol. Whoever reads from it must let go of it. */
+/** The peer violated the protocol. The reader must drop the connection. */
 export class FrameError extends Error {
   override readonly name = 'FrameError';
 }
@@ -113,7 +116,7 @@ export class FrameDecoder {
     this.#need = length;
   }
 
-  /** The whole, where this piece is the last of it. */
+  /** Returns the whole frame if this piece completes it. */
   #take(piece: Buffer): Buffer | undefined {
     if (piece.length === this.#need) return piece;
     const have = this.#have + piece.length;
@@ -133,3 +136,79 @@ export class FrameDecoder {
     this.#gathered = larger;
   }
 }
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** The descriptors of a kernel. */
+export const KernelFd = {
+  control: 256,
+  stdout: 257,
+  stderr: 258,
+  stdoutReader: 259,
+  stderrReader: 260,
+  registration: 261,
+} as const;
+
+/** How our own processes exit if they cannot go on. */
+export const ExitCode = {
+  failed: 70,
+  supervisorFailed: 71,
+  /** The kernel had no memory left for its own work. */
+  outOfMemory: 72,
+  snapshotFailed: 73,
+  /** The kernel could not be isolated or set up, and has run no code. */
+  notIsolated: 74,
+  /** A program could not be started. Other programs may exit with this code, too. */
+  notStarted: 127,
+} as const;
+
+export const KernelLimit = {
+  /** What a process must be allowed to have open to become a kernel. */
+  leastOpenFiles: 576,
+  /** In one sandbox. */
+  mostSnapshots: 128,
+  /** What pid 1 may use, beside the limit of the code. */
+  supervisorMemoryBytes: 32 * MIB,
+
+  /** In the output: orders it with frames. */
+  markerBytes: 16,
+  /** In the output: begins a piece of an execution that is over. */
+  tagBytes: 16,
+  /** One tagged piece, with its tag. */
+  largestPieceBytes: 4096,
+
+  /** One value: bytes, items of lists and keys of dicts together, and levels. */
+  largestValueBytes: 8 * MIB,
+  mostValueItems: 50_000,
+  deepestValue: 200,
+  /** Decimal. */
+  mostIntegerDigits: 10_000,
+  /** So many bits of a long integer count as one item. */
+  integerItemBits: 90,
+  longestRepr: MIB,
+
+  /** Of a variable, a class or a MIME type. */
+  longestName: 255,
+  longestMessage: 64 * KIB,
+  longestTraceback: 256 * KIB,
+  longestPrompt: 64 * KIB,
+  /** Of one bundle. */
+  mostMimeTypes: 100,
+
+  /** Calls that a kernel keeps open at a time. */
+  mostCalls: 64,
+  largestCallBytes: 2 * MIB,
+  /** A call that carries a piece of a file. */
+  largestFileCallBytes: 9 * MIB,
+  largestAnswerBytes: 4 * MIB,
+
+  /** Of one checkpoint. */
+  mostVariables: 10_000,
+  /** Of all its variables. */
+  mostNameBytes: MIB,
+  /** Lost variables that are listed; the others are counted. */
+  mostLost: 100,
+  /** One part of a segment, without its header. */
+  partBytes: 8 * MIB,
+} as const;

@@ -1,7 +1,6 @@
 /** Python values between host and kernel: the part of marshal version 2 that both sides use, read with every length checked. */
 
-import { FrameError } from './kernel-frames.ts';
-import { KernelLimit } from './kernel-limits.ts';
+import { FrameError, KernelLimit } from './kernel-frames.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
 /** A frame has levels of its own around a value. */
@@ -189,7 +188,7 @@ class Reader {
   }
 }
 
-/** Through hexadecimal text, which is linear, where shifting would be quadratic. */
+/** Through hexadecimal text, which takes linear time. Shifting would take quadratic time. */
 function bigFromDigits(digits: Buffer): bigint {
   const bytes = Buffer.alloc(Math.ceil((digits.length / 2) * (15 / 8)));
   let [at, gathered, bits] = [bytes.length, 0, 0];
@@ -302,7 +301,7 @@ type Open =
   | { readonly kind: 'dict'; readonly dict: { [name: string]: PyValue }; readonly names: readonly string[]; at: number }
   | { readonly kind: 'text'; readonly text: string; readonly lengthAt: number; at: number };
 
-/** Writes a value step by step, so that whoever writes a large one can do something else in between. */
+/** Writes a value step by step, so that the caller can do other work between the steps of a large one. */
 export class ValueEncoder {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
@@ -416,7 +415,7 @@ export class ValueEncoder {
 
   /** Digits of 15 bits, lowest first; a negative count is a negative number. */
   #long(value: bigint): void {
-    // Through hexadecimal text, which is linear, where shifting would be quadratic.
+    // Through hexadecimal text, which takes linear time. Shifting would take quadratic time.
     const letters = (value < 0n ? -value : value).toString(16);
     const digits: number[] = [];
     let [gathered, bits] = [0, 0];

@@ -1,16 +1,24 @@
-/** What kernels, pid 1 of a sandbox and the template send to the host: every payload with its schema and its size limit. */
+/**
+ * The payloads of frames between the host and kernels, pid 1 of a sandbox and the template, each with its schema. What the host
+ * receives has size limits. What the host sends is JSON, and Python trusts it.
+ */
 
 import { z } from 'zod';
-import { FrameError, FrameType } from './kernel-frames.ts';
-import { KernelLimit } from './kernel-limits.ts';
+import { isCheapToParse } from '../lib/json-scanner.ts';
+import { EnvironmentSpec, FolderId } from './environment-spec.ts';
+import { FrameError, FrameType, KernelLimit } from './kernel-frames.ts';
 import { decodeCounted, decodeValue } from './kernel-marshal.ts';
+import { firstProblem } from './parse.ts';
 import { PyObject, type PyValue } from './py-values.ts';
+import { TerminalSize } from './workspace-models.ts';
 
 const MB = 1024 * 1024;
 /** Calls that carry a piece of a file. */
 const FILE_CALLS: ReadonlySet<string> = new Set(['artifacts.write']);
 /** The header of a part, as JSON: all names may be in one, each character as an escape. */
 const LARGEST_HEADER = 4 * MB;
+/** As JSON is weighed: twice what a header with all names takes. */
+const MOST_HEADER_EFFORT = 4 * KernelLimit.mostVariables;
 
 /** The largest payload of each frame that a kernel may send. */
 export const fromKernel: ReadonlyMap<number, number> = new Map([
@@ -24,7 +32,7 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.cancel, 0],
   [FrameType.snapshotTaken, 64 * 1024],
   [FrameType.part, 13 * MB],
-  [FrameType.saved, 16 * MB],
+  [FrameType.saved, 4 * MB],
   [FrameType.loaded, 16 * MB],
 ]);
 
@@ -90,18 +98,32 @@ const DiedPayload = z.union([
 ]);
 const SnapshotLostPayload = z.strictObject({ outOfMemory });
 const sizes = z.record(z.string().regex(/^\d+$/), z.number());
-const MeasuredPayload = z.strictObject({ kernels: sizes, snapshots: sizes });
+const MeasuredPayload = z.strictObject({
+  kernels: sizes,
+  snapshots: sizes,
+  /** Kernels that are stopped or traced. */
+  stopped: z.array(z.int()),
+});
+export type MeasuredPayload = z.infer<typeof MeasuredPayload>;
 const SnapshotTakenPayload = z.strictObject({ unsafe: z.string().optional() });
 const names = z.array(name).max(KernelLimit.mostVariables);
-const lostNames = z.array(z.strictObject({ name, reason: z.string().max(1000) })).max(KernelLimit.mostVariables + 1);
+const lostNames = z.array(z.strictObject({ name, reason: z.string().max(1000) })).max(KernelLimit.mostLost);
+const moreLost = z.int().min(0).default(0);
+/** Of one checkpoint. */
+const savedNames = names.refine(
+  (all) => all.reduce((total, { length }) => total + length, 0) <= KernelLimit.mostNameBytes,
+  'has names that are too long together',
+);
 const SavedPayload = z.strictObject({
-  python: z.string(),
-  saved: names,
+  python: z.string().max(100),
+  saved: savedNames,
   lost: lostNames,
-  /** Set where nothing could be saved at all. */
+  /** How many are not listed. */
+  moreLost,
+  /** Set if nothing could be saved at all. */
   failed: z.string().max(1000).optional(),
 });
-const LoadedPayload = z.strictObject({ restored: names, lost: lostNames });
+const LoadedPayload = z.strictObject({ restored: names, lost: lostNames, moreLost });
 /** Before each piece of a segment, in both directions; the pieces of a segment come one after the other. */
 const PartHeader = z.strictObject({ kind: z.string().min(1).max(40), names, portable: z.boolean(), last: z.boolean() });
 /** Behind the last piece, to a kernel: the version of Python that wrote them. */
@@ -152,9 +174,8 @@ function isPlainResult(data: PyValue): data is PyValue & ResultPayload {
 function check<T>(schema: z.ZodType<T>, data: unknown): T {
   const parsed = schema.safeParse(data);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
   // It names keys, which the kernel may have chosen.
-  throw new FrameError(`a frame of the wrong shape: ${issue?.path.join('.')} ${issue?.message}`.slice(0, 300));
+  throw new FrameError(`a frame of the wrong shape: ${firstProblem(parsed.error)}`.slice(0, 300));
 }
 
 export const parseHello = asValue(HelloPayload);
@@ -175,7 +196,7 @@ export const parseCall = (payload: Buffer): [string, Record<string, PyValue>] =>
   return [method, params];
 };
 export const parseInputCall = (params: PyValue): InputCall => check(InputCall, params);
-export const parseAnswer = asValue(AnswerPayload);
+export const parseAnswerPayload = asValue(AnswerPayload);
 export const parseSnapshotTaken = asValue(SnapshotTakenPayload);
 export const parseSaved = asValue(SavedPayload);
 export const parseLoaded = asValue(LoadedPayload);
@@ -185,9 +206,12 @@ export function parsePart(payload: Buffer): { header: PartHeader; bytes: Buffer 
   const length = payload.length >= 4 ? payload.readUInt32LE(0) : payload.length;
   if (4 + length > payload.length) throw new FrameError('a part that is shorter than its header');
   if (length > LARGEST_HEADER) throw new FrameError(`a header of ${length} bytes where ${LARGEST_HEADER} are allowed`);
+  if (!isCheapToParse(payload.subarray(4, 4 + length), MOST_HEADER_EFFORT)) {
+    throw new FrameError('a header of more than the names of all variables');
+  }
   const header = parseJson(payload.toString('utf8', 4, 4 + length));
   const bytes = payload.subarray(4 + length);
-  // Whoever keeps the bytes must not keep a long header with them.
+  // Copy the bytes, so that keeping them does not keep a long header in memory.
   return { header: check(PartHeader, header), bytes: length > bytes.length ? Buffer.from(bytes) : bytes };
 }
 
@@ -206,3 +230,87 @@ export const parseMeasured = asJson(MeasuredPayload);
 export const parseFailed = asJson(FailedPayload);
 export const parseOpened = asJson(OpenedPayload);
 export const parseAttached = asJson(AttachedPayload);
+
+const variables = z.record(z.string(), z.string()).readonly();
+
+/** The host's proxy, for a network with a list of hosts: a port on loopback, and the socket inside that it leads to. */
+const ProxyPort = z.strictObject({ port: z.int(), socket: z.string() });
+export type ProxyPort = z.infer<typeof ProxyPort>;
+
+const { uid, gid, home, cwd, limits } = EnvironmentSpec.shape;
+
+/** Make a sandbox. */
+const OpenSandbox = z.strictObject({
+  id: z.string(),
+  policy: EnvironmentSpec.extend({ network: z.enum(['none', 'host']), proxy: ProxyPort.optional() }),
+});
+/** The engine has made the container. It gets no paths of the host. */
+const OpenContainer = z.strictObject({
+  policy: z.strictObject({
+    ...{ uid, gid, home, cwd, limits },
+    /** Folders that must be those that the session was made with. */
+    folders: z.array(z.strictObject({ path: z.string(), id: FolderId })).readonly(),
+    proxy: ProxyPort.optional(),
+  }),
+});
+
+/** A program to run beside the kernels. */
+export const ProgramSpec = z.strictObject({
+  argv: z.array(z.string()).readonly(),
+  /** Variables in addition to those of every process in the environment. */
+  env: variables,
+  /** The folder of packages that it can import, as a path inside. */
+  packages: z.string().optional(),
+  /** The folder that it starts in, as a path inside; without it, the one that kernels start in. */
+  cwd: z.string().optional(),
+  /** `open`: the host writes its input. Without it, the input is empty. */
+  stdin: z.literal('open').optional(),
+  /** Runs it on a terminal of this size; an empty `argv` runs the shell. */
+  terminal: TerminalSize.optional(),
+});
+export type ProgramSpec = Readonly<z.infer<typeof ProgramSpec>>;
+
+const Attach = z.strictObject({
+  /** The number that the kernel or program will have. */
+  kernel: z.int(),
+  /** The snapshot that becomes the kernel; null for a new, empty kernel. */
+  snapshot: z.int().nullable(),
+  /** The snapshot stays, and forks the kernel. */
+  keep: z.boolean(),
+  /** No caller waits for this kernel yet. */
+  spare: z.boolean(),
+  command: ProgramSpec.optional(),
+});
+export type Attach = z.infer<typeof Attach>;
+
+/** By frame type; OPEN and ATTACH of a container differ from those of a sandbox. */
+export const hostPayloads = {
+  openSandbox: OpenSandbox,
+  openContainer: OpenContainer,
+  attachInSandbox: Attach.extend({ id: z.string(), sandbox: z.string() }),
+  /** `out` and `err` are names of FIFOs; `token` is hexadecimal. */
+  attachInContainer: Attach.extend({ out: z.string(), err: z.string(), token: z.string() }),
+  interrupt: z.strictObject({ execution: z.int() }),
+  /** `gently`: SIGTERM to a program and what came from it. */
+  kill: z.strictObject({ gently: z.boolean() }),
+  resize: TerminalSize,
+  start: z.strictObject({
+    /** Variables in addition to those of every kernel. */
+    env: variables,
+    /** The folder of packages that it can import, as a path inside. */
+    packages: z.string().optional(),
+    /** Seeds what is random anew. */
+    reseed: z.boolean(),
+  }),
+  request: z.strictObject({ method: z.string(), params: z.record(z.string(), z.unknown()) }),
+  save: z.strictObject({ limitBytes: z.int(), seconds: z.number() }),
+} as const;
+
+export type HostPayload<Kind extends keyof typeof hostPayloads> = Readonly<z.infer<(typeof hostPayloads)[Kind]>>;
+
+export function encodeHostPayload<Kind extends keyof typeof hostPayloads>(
+  _kind: Kind,
+  payload: HostPayload<Kind>,
+): string {
+  return JSON.stringify(payload);
+}

@@ -1,11 +1,58 @@
-/** The state of a kernel: checkpoints and what they store, variables, history, completion and inspection. */
+/**
+ * The state of a kernel: checkpoints and what they store, variables, history, completion and inspection. A kernel may be
+ * hostile, so its answers are checked here.
+ */
 
 import { z } from 'zod';
+import { CellaError } from './errors.ts';
+import { parseOrThrow } from './parse.ts';
 
-export const CHECKPOINT_FORMAT = 1;
+/** The newest that this version reads. 1 has all its segments in its manifest; 2 has what a long manifest needs. */
+export const CHECKPOINT_FORMAT = 2;
 
-const lostName = z.strictObject({ name: z.string(), reason: z.string() });
-export type LostName = z.infer<typeof lostName>;
+const lostVariable = z.strictObject({ name: z.string(), reason: z.string() });
+export type LostVariable = z.infer<typeof lostVariable>;
+
+/** Lists of names in results, events and checkpoints are no longer than this; the others are counted. */
+const MOST_LISTED = 100;
+const MOST_LISTED_CHARACTERS = 16 * 1024;
+
+const Lost = z.object({ name: z.string(), reason: z.string() });
+const more = z.int().min(1).optional();
+
+/** `saved`, `restored` and `lost` are the first names, and the numbers say how many there are beside them. */
+const savedList = { saved: z.array(z.string()).readonly(), moreSaved: more };
+export const restoredList = { restored: z.array(z.string()).readonly(), moreRestored: more };
+export const lostList = { lost: z.array(Lost).readonly(), moreLost: more };
+export type LostList = { readonly lost: readonly LostVariable[]; readonly moreLost?: number | undefined };
+type SavedList = { readonly saved: readonly string[]; readonly moreSaved?: number | undefined };
+type RestoredList = { readonly restored: readonly string[]; readonly moreRestored?: number | undefined };
+
+/** `more`: how many there are beside those of the list. */
+export function listLost(all: readonly LostVariable[], more = 0): LostList {
+  const [lost, moreLost] = cutList(all, more, ({ name, reason }) => name.length + reason.length);
+  return { lost, ...(moreLost > 0 ? { moreLost } : {}) };
+}
+
+export function listSaved(all: readonly string[], more = 0): SavedList {
+  const [saved, moreSaved] = cutList(all, more, ({ length }) => length);
+  return { saved, ...(moreSaved > 0 ? { moreSaved } : {}) };
+}
+
+export function listRestored(all: readonly string[], more = 0): RestoredList {
+  const [restored, moreRestored] = cutList(all, more, ({ length }) => length);
+  return { restored, ...(moreRestored > 0 ? { moreRestored } : {}) };
+}
+
+function cutList<T>(all: readonly T[], more: number, sizeOf: (one: T) => number): readonly [readonly T[], number] {
+  let characters = 0;
+  const end = all.findIndex((one, index) => {
+    characters += sizeOf(one);
+    return index === MOST_LISTED || characters > MOST_LISTED_CHARACTERS;
+  });
+  const listed = end < 0 ? all : all.slice(0, end);
+  return [listed, more + all.length - listed.length];
+}
 
 /**
  * One part of a checkpoint that can be loaded without the others. Only a kernel knows what its bytes mean: the host
@@ -14,7 +61,7 @@ export type LostName = z.infer<typeof lostName>;
 export const Segment = z.strictObject({
   /** How a kernel reads the bytes. */
   kind: z.string().min(1).max(40),
-  /** The names that come back with it. */
+  /** The variables in it. */
   names: z.array(z.string()),
   /** Whether another minor version of Python can read it. */
   portable: z.boolean(),
@@ -24,8 +71,12 @@ export const Segment = z.strictObject({
 });
 export type Segment = z.infer<typeof Segment>;
 
+/** Where the segments of a long checkpoint are listed: behind its data, one line of JSON for each. */
+const SegmentTable = Segment.pick({ bytes: true, sha256: true });
+export type SegmentTable = z.infer<typeof SegmentTable>;
+
 export const Manifest = z.strictObject({
-  format: z.literal(CHECKPOINT_FORMAT),
+  format: z.literal([1, CHECKPOINT_FORMAT]),
   id: z.string().min(1).max(64),
   /** What a person calls it; automatic saves have none. */
   name: z.string().min(1).max(200).optional(),
@@ -37,15 +88,17 @@ export const Manifest = z.strictObject({
   python: z.string(),
   /** How many executions the session had had. */
   execution: z.int().min(0),
+  /** Of all segments. */
   bytes: z.int().min(0),
   saved: z.array(z.string()),
-  lost: z.array(lostName),
-  /** In the order in which they lie in the data, one after the other. */
+  moreSaved: more,
+  lost: z.array(lostVariable),
+  moreLost: more,
+  /** In the order in which they lie in the data, one after the other. Empty if there is a `table`. */
   segments: z.array(Segment),
+  table: SegmentTable.optional(),
 });
 export type Manifest = z.infer<typeof Manifest>;
-
-export const Lost = z.object({ name: z.string(), reason: z.string() });
 
 /** A point to go back to: `live` in the memory of the kernel, `durable` in storage. */
 export const Checkpoint = z
@@ -62,8 +115,7 @@ export const Checkpoint = z
     /** Only of durable checkpoints, like `python`, `saved` and `lost`. */
     bytes: z.int().optional(),
     python: z.string().optional(),
-    saved: z.array(z.string()).readonly().optional(),
-    lost: z.array(Lost).readonly().optional(),
+    ...{ ...savedList, saved: savedList.saved.optional(), ...lostList, lost: lostList.lost.optional() },
     /** Why a live checkpoint can no longer be restored. */
     gone: z.string().optional(),
   })
@@ -73,8 +125,7 @@ export type Checkpoint = z.infer<typeof Checkpoint>;
 /** What a durable checkpoint restored; a live one restores everything. */
 export const Restored = z.object({
   checkpoint: Checkpoint,
-  restored: z.array(z.string()).readonly().optional(),
-  lost: z.array(Lost).readonly().optional(),
+  ...{ ...restoredList, restored: restoredList.restored.optional(), ...lostList, lost: lostList.lost.optional() },
 });
 export type Restored = z.infer<typeof Restored>;
 
@@ -133,13 +184,13 @@ export const HistoryEntry = z
   .meta({ id: 'HistoryEntry' });
 export type HistoryEntry = z.infer<typeof HistoryEntry>;
 
-/** A kernel by its agent key, whichever process holds it. */
+/** A kernel by its agent key, no matter which process holds it. */
 export const KernelInfo = z
   .object({
     agentKey: z.string(),
     /** `live`: a process holds it. */
     state: z.enum(['live', 'hibernated']),
-    holder: z.object({ pid: z.int(), since: z.number() }).optional(),
+    owner: z.object({ pid: z.int(), since: z.number() }).optional(),
     /** The process that its kernel descends from. */
     pid: z.int().optional(),
     /** Of its processes; absent if this user may not look. */
@@ -153,3 +204,19 @@ export const KernelInfo = z
   })
   .meta({ id: 'KernelInfo' });
 export type KernelInfo = z.infer<typeof KernelInfo>;
+
+const CompletionAnswer = z.object({
+  matches: z.array(z.object({ text: z.string(), type: z.string() })),
+  prefix: z.string(),
+});
+
+export function parseAnswer<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const toError = () =>
+    new CellaError('KERNEL_PROTOCOL', 'The kernel answered a question with something of another shape.');
+  return parseOrThrow(schema, answer, toError);
+}
+
+export function parseCompletion(answer: unknown, cursor: number): Completion {
+  const { matches, prefix } = parseAnswer(CompletionAnswer, answer);
+  return { matches, start: Math.max(0, cursor - prefix.length), end: cursor };
+}

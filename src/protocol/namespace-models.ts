@@ -57,6 +57,11 @@ function invalidName(what: string, name: string, why: string): CellaError {
 export const ArtifactType = z.enum(['text', 'bytes', 'json', 'frame', 'figure', 'file']);
 export type ArtifactType = z.infer<typeof ArtifactType>;
 
+/** Whether its bytes are text that a person can read. */
+export function isTextArtifact({ type, mediaType }: Pick<ArtifactFacts, 'type' | 'mediaType'>): boolean {
+  return type === 'text' || type === 'json' || /^text\/|[/+](json|xml|yaml)\s*(;|$)/.test(mediaType);
+}
+
 export const ArtifactFacts = z.strictObject({
   type: ArtifactType,
   mediaType: z.string().min(1).max(255),
@@ -76,40 +81,129 @@ export const ArtifactInfo = ArtifactFacts.extend({
 });
 export type ArtifactInfo = z.infer<typeof ArtifactInfo>;
 
-/** What a tool takes is described as its kernel sees it. */
+export const ItemType = z.enum(['string', 'integer', 'number', 'boolean']);
+export type ItemType = z.infer<typeof ItemType>;
+export const ParameterType = z.enum([...ItemType.options, 'array', 'object', 'any']);
+export type ParameterType = z.infer<typeof ParameterType>;
+
+const Json = z.json();
+
+/** What callers see of an argument, for all kinds of tools. */
+export const ToolParameter = z
+  .object({
+    name: z.string(),
+    type: ParameterType,
+    items: ItemType.optional().meta({ description: 'The type of the items, if the type is `array`.' }),
+    description: z.string(),
+    required: z.boolean(),
+    default: Json.optional(),
+    enum: z.array(Json).readonly().optional(),
+    positional: z.boolean().meta({ description: 'Whether it may be passed by position.' }),
+    variadic: z.boolean().meta({ description: 'Whether it takes all remaining positional arguments.' }),
+  })
+  .meta({ id: 'ToolParameter' });
+export type ToolParameter = z.infer<typeof ToolParameter>;
+
+/** As code writes them: `path, *names, limit=10`, or `limit: integer = 10` with types. */
+export function writeParameters(parameters: readonly ToolParameter[], { types = false } = {}): string {
+  const words = parameters.map(({ name, type, items, required, default: preset, variadic }) => {
+    const typed = types ? `: ${variadic ? (items ?? type) : type}` : '';
+    if (variadic) return `*${name}${typed}`;
+    return `${name}${typed}${required ? '' : `${types ? ' = ' : '='}${writeDefault(preset)}`}`;
+  });
+  return words.join(', ');
+}
+
+function writeDefault(preset: ToolParameter['default']): string {
+  if (preset === undefined || preset === null) return 'None';
+  return typeof preset === 'boolean' ? (preset ? 'True' : 'False') : JSON.stringify(preset);
+}
+
+const parameters = z.array(ToolParameter).readonly();
+
+export const RecipeInfo = z
+  .object({ name: z.string(), description: z.string(), parameters })
+  .meta({ id: 'RecipeInfo' });
+export type RecipeInfo = z.infer<typeof RecipeInfo>;
+
 export const ToolInfo = z
-  .looseObject({
+  .object({
     name: z.string(),
     description: z.string(),
+    tags: z.array(z.string()).readonly(),
     kind: z.enum(['cli', 'mcp', 'http']),
     runs_on: z.enum(['sandbox', 'host']),
     requires_approval: z.boolean(),
+    parameters,
+    recipes: z.array(RecipeInfo).readonly(),
   })
   .meta({ id: 'ToolInfo' });
+export type ToolInfo = z.infer<typeof ToolInfo>;
 
-export const ToolProblemList = z
-  .array(
-    z.object({
-      where: z.string(),
-      line: z.int().optional(),
-      name: z.string().optional(),
-      message: z.string(),
-    }),
-  )
-  .readonly();
+/** A definition that cannot be used, and why. */
+export const ToolProblem = z.object({
+  where: z.string(),
+  line: z.int().optional(),
+  /** The name of the tool, if it is known. */
+  name: z.string().optional(),
+  message: z.string(),
+});
+export type ToolProblem = z.infer<typeof ToolProblem>;
+
+export const SkillParameter = z
+  .object({
+    name: z.string(),
+    kind: z.enum(['positional_only', 'positional_or_keyword', 'var_positional', 'keyword_only', 'var_keyword']),
+    annotation: z.string().optional().meta({ description: 'As written in the source.' }),
+    default: z.string().optional().meta({ description: 'As written in the source.' }),
+    required: z.boolean(),
+  })
+  .meta({ id: 'SkillParameter' });
+export type SkillParameter = z.infer<typeof SkillParameter>;
 
 export const SkillInfo = z
-  .looseObject({
+  .object({
     name: z.string(),
     description: z.string(),
-    updatedAt: z.number(),
-    shared: z.literal(true).optional().meta({ description: 'Whether it is the operator’s, for all users.' }),
+    parameters: z.array(SkillParameter).readonly(),
+    updatedAt: z.number().meta({ description: 'Milliseconds since 1970.' }),
+    shared: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'Whether it is the operator’s: other users can use it, but not change it.' }),
   })
   .meta({ id: 'SkillInfo' });
+export type SkillInfo = z.infer<typeof SkillInfo>;
 
-export const SkillProblemList = z
-  .array(z.object({ name: z.string(), where: z.string(), line: z.int().optional(), reason: z.string() }))
-  .readonly();
+export const Skill = SkillInfo.extend({ source: z.string() }).meta({ id: 'Skill' });
+export type Skill = z.infer<typeof Skill>;
+
+export const NewSkill = z.strictObject({
+  name: z.string().min(1).max(200),
+  source: z.string().max(1_000_000),
+  /** Becomes the docstring of the module. Without it, the docstrings of the source are used. */
+  description: z.string().max(4000).optional(),
+});
+export type NewSkill = z.infer<typeof NewSkill>;
+
+/** A skill in the storage that cannot be used, for example because a person has broken its file. */
+export const SkillProblem = z.object({
+  name: z.string(),
+  /** A path, or a key. */
+  where: z.string(),
+  line: z.int().optional(),
+  reason: z.string(),
+});
+export type SkillProblem = z.infer<typeof SkillProblem>;
+
+export const DepsStatus = z.object({
+  requirements: z.array(z.string()).readonly(),
+  /** The Python of these kernels, such as `cp311-x86_64`. */
+  python: z.string(),
+  /** Whether all requirements are installed for this Python. */
+  installed: z.boolean(),
+});
+export type DepsStatus = z.infer<typeof DepsStatus>;
 
 export const DepsResult = z
   .object({
@@ -130,7 +224,3 @@ export const DepsLine = z
   .meta({ id: 'DepsProgress' });
 
 export type DepsLine = z.infer<typeof DepsLine>;
-
-export const NamespaceName = z.enum(['tools', 'skills', 'artifacts', 'deps']);
-
-export type NamespaceName = z.infer<typeof NamespaceName>;

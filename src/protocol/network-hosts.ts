@@ -36,7 +36,7 @@ export function parseHost(text: string): Host | undefined {
   return host.split('.').every((label) => LABEL.test(label)) ? { kind: 'name', text: host } : undefined;
 }
 
-/** `host:port`, or `host` alone where there is a usual port. */
+/** Parses `host:port`, or only `host` if `usualPort` is given. */
 export function parseTarget(authority: string, usualPort?: number): NetworkTarget | undefined {
   const [, name = '', digits] = /^(\[[^[\]]*\]|[^:[\]]*)(?::([1-9]\d{0,4}))?$/.exec(authority) ?? [];
   const host = parseHost(name);

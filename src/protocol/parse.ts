@@ -1,7 +1,6 @@
-/** Parses a value by its schema, or throws. */
+/** Parses a value by its schema, or says in words what the schema has against it; and errors on the wire. Match on `code`, never on the text. */
 
-import type { z } from 'zod';
-import { describeIssues } from './error-body.ts';
+import { z } from 'zod';
 import { CellaError } from './errors.ts';
 
 export function parseOrThrow<S extends z.ZodType>(
@@ -14,13 +13,32 @@ export function parseOrThrow<S extends z.ZodType>(
   throw toError(parsed.error);
 }
 
+/**
+ * A list with `.max(most)`, of which no more is looked at than shows that it is too long: the schema would first say of each
+ * item what is wrong with it.
+ */
+export function boundedList<T extends z.ZodArray>(list: T, most: number): T {
+  const { parse } = list._zod;
+  list._zod.parse = (payload, context) => {
+    const { value } = payload;
+    if (Array.isArray(value) && value.length > most) payload.value = value.slice(0, most + 1);
+    return parse(payload, context);
+  };
+  return list;
+}
+
 /** For options that a program passes. Throws `INVALID_OPTIONS` with every problem. */
 export function parseOptions<S extends z.ZodType>(schema: S, options: unknown): z.output<S> {
-  return parseOrThrow(schema, options, (error) => {
-    const problems = describeIssues(error).map(
-      ({ path, message }) => `${path.map(String).join('.') || 'options'}: ${message}`,
-    );
-    return invalidOptions(problems);
+  return parseOrThrow(schema, options, (error) => invalidOptions(describeProblems(error, 'options')));
+}
+
+/** For what a user gives the server. Throws `INVALID_REQUEST`. `what` completes "this is no valid …". */
+export function parseInput<S extends z.ZodType>(schema: S, input: unknown, what: string): z.output<S> {
+  return parseOrThrow(schema, input, (error) => {
+    const problems = describeProblems(error);
+    return new CellaError('INVALID_REQUEST', `This is no valid ${what}: ${problems.join('; ')}.`, {
+      details: { problems },
+    });
   });
 }
 
@@ -28,4 +46,67 @@ export function invalidOptions(problems: readonly string[]): CellaError {
   return new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });
+}
+
+export const ErrorBody = z
+  .object({
+    error: z.object({
+      code: z.string().meta({ description: 'One of the codes in docs/errors.md.' }),
+      message: z.string(),
+      advice: z.string().meta({ description: 'What the reader can do about it.' }),
+      details: z.record(z.string(), z.unknown()),
+    }),
+  })
+  .meta({ id: 'Failure' });
+export type ErrorBody = z.infer<typeof ErrorBody>;
+
+/** The last item of a stream that fails, and the frame of a WebSocket about a failure. */
+export const ErrorItem = z.object({ type: z.literal('error'), ...ErrorBody.shape }).meta({ id: 'ErrorItem' });
+
+const MOST_PROBLEMS = 20;
+
+/** Names the place of each problem, never the value, which may be a secret. `whole`: the place that has no other name. */
+export function describeProblems(error: z.ZodError, whole = ''): string[] {
+  return error.issues
+    .slice(0, MOST_PROBLEMS)
+    .flatMap((issue) => explain(issue, []))
+    .slice(0, MOST_PROBLEMS)
+    .map(({ path, message }) => {
+      const place = path.map(String).join('.').slice(0, 200) || whole;
+      return place === '' ? message : `${place}: ${message}`;
+    });
+}
+
+export const firstProblem = (error: z.ZodError): string => describeProblems(error)[0] ?? 'it cannot be read';
+
+interface Problem {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+export function describeIssues({ issues }: z.ZodError): Problem[] {
+  return issues.flatMap((issue) => explain(issue, []));
+}
+
+function explain(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Problem[] {
+  const path = [...before, ...issue.path];
+  if (issue.code === 'invalid_union') {
+    const closest = issue.errors.toSorted((one, other) => deepest(other) - deepest(one))[0];
+    if (closest && deepest(closest) > 0) return closest.flatMap((inner) => explain(inner, path));
+  }
+  // What is left out is not a value of a wrong type.
+  const message = issue.message.replace(
+    /^Invalid input: expected (\w+), received undefined$/,
+    'is missing, expected $1',
+  );
+  return [{ path, message }];
+}
+
+function deepest(issues: readonly z.core.$ZodIssue[]): number {
+  return Math.max(
+    ...issues.map((issue) => {
+      const below = issue.code === 'invalid_union' ? issue.errors.map(deepest) : [];
+      return issue.path.length + Math.max(0, ...below);
+    }),
+  );
 }

@@ -1,26 +1,17 @@
 /** Permissions: a request to do something, its decision, and the rules that decide without a person. */
 
 import { z } from 'zod';
-import { PermissionOutcome } from './agent-events.ts';
+import { PermissionOutcome, PermissionScope, questionFields } from './agent-events.ts';
+import type { PyValue } from './py-values.ts';
 import { ExecutionId } from './session-events.ts';
 import { SessionId } from './session-info.ts';
 import { PermissionId, TurnId } from './turn.ts';
 
 export const RuleId = z.string().regex(/^rul_[0-9a-z]{16}$/, 'must be rul_ and 16 letters and digits');
 
-/** How long a permission lasts. */
-export const PermissionScope = z.enum(['once', 'session', 'always']);
-
-export type PermissionScope = z.infer<typeof PermissionScope>;
-
 const reason = z.string().max(2000);
 
 const pattern = z.string().min(1).max(4000);
-
-const Question = z.object({
-  text: z.string(),
-  options: z.array(z.object({ label: z.string(), description: z.string().optional() })).optional(),
-});
 
 /** A request of an agent. */
 export const PermissionRequest = z.object({
@@ -33,7 +24,7 @@ export const PermissionRequest = z.object({
   /** A rule that the agent suggests. It is only shown. */
   pattern: z.string().optional(),
   /** Set if the agent asks a question, not for a permission. */
-  question: Question.optional(),
+  question: z.object(questionFields).optional(),
 });
 
 export type PermissionRequest = z.infer<typeof PermissionRequest>;
@@ -130,3 +121,20 @@ export type PermissionRule = z.infer<typeof PermissionRule>;
 export const NewRule = z.strictObject({ tool: z.string().min(1).max(200), pattern });
 
 export type NewRule = z.infer<typeof NewRule>;
+
+/** A call of a tool that requires approval. */
+export interface ApprovalRequest {
+  readonly tool: string;
+  readonly recipe: string | undefined;
+  /** Arguments by name, with defaults and presets: exactly what the tool gets. */
+  readonly arguments: Readonly<Record<string, PyValue>>;
+  /** The same as text: a command line or a request. */
+  readonly summary: string;
+  /** A fingerprint of the tool's definition: program, address, environment, credentials and limits. */
+  readonly definition?: string | undefined;
+  /** Aborted when the answer is no longer needed. */
+  readonly signal: AbortSignal;
+}
+
+export type Approval = boolean | { readonly allowed: boolean; readonly reason?: string | undefined };
+export type Approve = (request: ApprovalRequest) => Promise<Approval>;

@@ -1,10 +1,8 @@
 /** How a process ended, and programs that are run to their end. */
 
-export type ProcessExit = (
-  | { readonly code: number; readonly signal?: undefined }
-  /** By name: `SIGKILL`. */
-  | { readonly signal: string; readonly code?: undefined }
-) & {
+import type { ProcessEnd, ProcessResult } from '../lib/run-process.ts';
+
+export type ProcessExit = ProcessEnd & {
   /** The memory that its environment may use was used up. */
   readonly outOfMemory?: boolean | undefined;
   /** Why its environment ended, and the process with it. */
@@ -24,15 +22,7 @@ export interface Command {
   readonly signal?: AbortSignal;
 }
 
-export interface CommandResult {
-  readonly stdout: Buffer;
-  readonly stderr: Buffer;
-  /** Bytes that were dropped. */
-  readonly stdoutCut: number;
-  readonly stderrCut: number;
-  readonly exit: ProcessExit;
-  readonly timedOut: boolean;
-}
+export type CommandResult = ProcessResult<ProcessExit>;
 
 /** Somewhere that commands can run. A program that cannot be started is a CellaError with the reason (TOOL_FAILED). */
 export interface CommandRunner {

@@ -55,9 +55,9 @@ export function valueToJson(value: PyValue): unknown {
   return value;
 }
 
-/** Longer ones are hexadecimal: that is linear, where decimal digits of a large number hold everybody up for seconds. */
+/** Longer integers are hexadecimal, which takes linear time. Decimal digits of a large one would block for seconds. */
 const MOST_DECIMAL_LETTERS = 1024;
-/** What somebody may send all the same. */
+/** The decimal integers that a client may send. */
 const DECIMAL = /^-?\d{1,10000}$/;
 const HEXADECIMAL = /^-?0x[0-9a-f]+$/i;
 
@@ -140,7 +140,7 @@ function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Throws a ZodError where it is no value that `toWire` can have written. */
+/** Throws a ZodError if `toWire` cannot have written the value. */
 export function valueFromWire(value: unknown): PyValue {
   if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') {
     return value;

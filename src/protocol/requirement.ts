@@ -59,7 +59,7 @@ export function packageName(name: string): string {
   return name.replace(/[-_.]+/g, '-').toLowerCase();
 }
 
-/** For whoever asks by name alone, to remove it: throws DEPS_INVALID for anything else. */
+/** For requests by name only, such as removals. Throws DEPS_INVALID for anything else. */
 export function checkPackageName(name: unknown): string {
   const requirement = parseRequirement(name);
   if (requirement.text === requirement.name) return requirement.name;

@@ -1,7 +1,8 @@
 /** JSON-RPC 2.0: parses one line into a message, describes methods, and carries errors across the connection. */
 
 import { z } from 'zod';
-import { CellaError, type ErrorCode, errorCodes } from './errors.ts';
+import { type ErrorCode, errorCodes } from './error-codes.ts';
+import { CellaError } from './errors.ts';
 
 export const RpcCode = {
   parse: -32700,
@@ -30,7 +31,8 @@ const Envelope = z.object({
   jsonrpc: z.literal('2.0'),
   id: RpcId.nullish(),
   method: z.string().max(200).optional(),
-  params: z.record(z.string(), z.unknown()).or(z.array(z.unknown())).optional(),
+  // Only looked at by the schema of the method: one for any names takes microseconds for each.
+  params: z.custom<object>((value) => typeof value === 'object' && value !== null).optional(),
   result: z.unknown().optional(),
   error: WireError.optional(),
 });
@@ -129,11 +131,11 @@ export function protocolError(rpc: number, message: string): WireError {
 
 export function decodeError({ code: rpc, message, data }: WireError): CellaError {
   const ours = CellaErrorData.safeParse(data);
-  const told = ours.success && isCode(ours.data.code) ? ours.data.code : undefined;
-  const code = told ?? codeOf(rpc) ?? 'RUNNER_PROTOCOL';
+  const known = ours.success && isCode(ours.data.code) ? ours.data.code : undefined;
+  const code = known ?? codeOf(rpc) ?? 'RUNNER_PROTOCOL';
   const { advice, details = {} } = ours.success ? ours.data : {};
   return new CellaError(code, message.slice(0, MOST_CHARACTERS), {
-    details: told ? details : { ...details, rpc },
+    details: known ? details : { ...details, rpc },
     ...(advice !== undefined && advice !== errorCodes[code].advice && { advice }),
   });
 }

@@ -1,10 +1,13 @@
-/** One side of a JSON-RPC 2.0 connection: calls both ways, at once and in any order, every message checked. */
+/** One side of a JSON-RPC 2.0 connection over two byte streams: calls both ways, at once and in any order, every message checked. */
 
+import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
-import { isCheapToParse } from '../lib/json-scanner.ts';
+import { inTurns, ownTurn } from '../lib/event-loop.ts';
+import { isCheapToParse, MOST_RPC_EFFORT, SMALL_BYTES, scanInSteps } from '../lib/json-scanner.ts';
 import { LineSplitter } from '../lib/line-splitter.ts';
 import { CellaError } from './errors.ts';
+import { firstProblem } from './parse.ts';
 import {
   decodeError,
   encodeError,
@@ -17,7 +20,16 @@ import {
   type RpcNotification,
   type WireError,
 } from './rpc-message.ts';
-import type { RpcPort } from './rpc-streams.ts';
+
+/** The two byte streams that a peer reads and writes, with backpressure. */
+export interface RpcPort {
+  /** Read once, to its end. */
+  readonly input: AsyncIterable<Uint8Array>;
+  /** Returns a promise if the caller should wait for room. It rejects if the reader is gone. */
+  write(text: string): Promise<void> | undefined;
+  /** Closes both directions. Idempotent. */
+  close(): void;
+}
 
 export interface RpcPeerOptions {
   /** The longest message in either direction. Default: 8 MiB. */
@@ -38,6 +50,7 @@ export class RpcPeer {
   readonly #incoming: IncomingCalls;
   readonly #pending = new Map<RpcId, PendingCall>();
   readonly #closed = Promise.withResolvers<CellaError>();
+  #started = false;
   #end: CellaError | undefined;
   #lastId = 0;
   #faults = 0;
@@ -54,7 +67,9 @@ export class RpcPeer {
 
   /** Starts to read. Handlers are registered before. */
   start(): this {
-    void this.#read();
+    // Two readers would each get a part of what comes.
+    if (!this.#started) void this.#read();
+    this.#started = true;
     return this;
   }
 
@@ -90,7 +105,7 @@ export class RpcPeer {
     void this.#write(line);
     const parsed = result.safeParse(await call.outcome);
     if (parsed.success) return parsed.data;
-    const why = describeFirstIssue(parsed.error);
+    const why = firstProblem(parsed.error);
     throw new CellaError('RUNNER_PROTOCOL', `The reply to ${method} is invalid: ${why}.`);
   }
 
@@ -126,8 +141,13 @@ export class RpcPeer {
       for await (const chunk of this.#port.input) {
         for (const line of lines.push(chunk)) {
           if (line.kind === 'cut') return await this.#refuseLine(`is too long, over ${this.#options.frameBytes} bytes`);
-          if (!isCheapToParse(line.bytes)) return await this.#refuseLine('has too many parts, or is too deep');
+          if (!(await inTurns(scanInSteps(line.bytes, MOST_RPC_EFFORT))))
+            return await this.#refuseLine('has too many parts, or is too deep');
+          // To parse a long line and to look at what is in it are steps with a turn of their own.
+          const isLong = line.bytes.length > SMALL_BYTES;
+          if (isLong) await ownTurn();
           const message = parseMessage(line.bytes);
+          if (isLong) await ownTurn();
           // Waits only for refusals: a side that floods and does not read them is slowed down.
           if (message) await this.#take(message);
           if (this.#end) return;
@@ -197,7 +217,7 @@ export class RpcPeer {
   #encode(body: object): string {
     const line = this.#line(body);
     const { frameBytes } = this.#options;
-    if (this.#fits(line) && !isCheapToParse(line)) {
+    if (this.#fits(line) && !isCheapToParse(line, MOST_RPC_EFFORT)) {
       throw new CellaError('TOO_LARGE', 'The message has too many parts, or is too deep.');
     }
     if (this.#fits(line)) return line;
@@ -255,7 +275,7 @@ export class IncomingCalls {
   ): void {
     this.#handlers.set(method, async (params, context) => {
       const parsed = schema.safeParse(params ?? {});
-      if (!parsed.success) throw new BadParams(describeFirstIssue(parsed.error));
+      if (!parsed.success) throw new BadParams(firstProblem(parsed.error));
       return result.parse(await handler(parsed.data, context));
     });
   }
@@ -326,13 +346,6 @@ export class IncomingCalls {
 /** Parameters that do not match the schema. */
 class BadParams extends Error {}
 
-/** Names the place of the first problem, never the value, which may be a secret. */
-export function describeFirstIssue(error: z.ZodError): string {
-  const [issue] = error.issues;
-  const place = issue?.path.map(String).join('.').slice(0, 200) ?? '';
-  return `${place === '' ? '' : `${place}: `}${issue?.message ?? 'it cannot be read'}`;
-}
-
 export interface CallOptions {
   /** No limit if undefined: the call then waits as long as the connection lives. */
   readonly timeoutMs?: number | undefined;
@@ -382,4 +395,55 @@ export class PendingCall {
     clearTimeout(this.#timer);
     this.#aborting?.[Symbol.dispose]();
   }
+}
+
+/** Writes to a stream with backpressure. Lines of one tick go out in one system call. */
+export function writerOf(output: Writable): RpcPort['write'] {
+  let room: PromiseWithResolvers<void> | undefined;
+  let broken: CellaError | undefined;
+  let corked = false;
+
+  const settle = (): void => {
+    const waiting = room;
+    room = undefined;
+    if (broken) waiting?.reject(broken);
+    else waiting?.resolve();
+  };
+  const fail = (cause?: unknown): void => {
+    broken ??= new CellaError('RUNNER_GONE', 'The other side of the connection does not read any more.', { cause });
+    settle();
+  };
+  output.on('drain', settle);
+  output.on('error', fail);
+  output.on('close', () => fail());
+
+  const cork = (): void => {
+    if (corked) return;
+    corked = true;
+    output.cork();
+    process.nextTick(() => {
+      corked = false;
+      output.uncork();
+    });
+  };
+
+  return (text) => {
+    if (broken) return Promise.reject(broken);
+    cork();
+    if (output.write(text)) return undefined;
+    room ??= Promise.withResolvers<void>();
+    return room.promise;
+  };
+}
+
+/** For the stdin and stdout of a child, or of this process. */
+export function portOfStreams(input: Readable, output: Writable): RpcPort {
+  return {
+    input,
+    write: writerOf(output),
+    close() {
+      output.end();
+      input.destroy();
+    },
+  };
 }

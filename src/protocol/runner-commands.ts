@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { AgentEvent, AgentLogEvent } from './agent-events.ts';
 import { AgentProfile } from './agent-profile.ts';
 import { PermissionAnswer, PermissionRequest } from './permission.ts';
-import { absolutePath, Environment } from './runner-methods.ts';
+import { absolutePath, EnvironmentVariables } from './runner-methods.ts';
 import { AgentFailure, AgentName, ConversationName, PromptFields, TurnId, TurnResult } from './turn.ts';
 
 /** The longest line that a runner reads or writes. */
@@ -16,7 +16,7 @@ const agentFields = {
   cwd: absolutePath,
   homeDir: absolutePath,
   programDir: absolutePath,
-  env: Environment.default({}),
+  env: EnvironmentVariables.default({}),
 };
 
 /** If there is a conversation to continue, its transcript follows in lines of `TranscriptPiece`, to the end of the input. */
@@ -44,7 +44,7 @@ export const QueryRequest = z.object({
 });
 export type QueryRequest = z.input<typeof QueryRequest>;
 
-/** The lines after the first, while a query runs. When they end, nobody can answer any more. */
+/** The lines after the first, while a query runs. After their end, no more answers can arrive. */
 export const QueryInput = z.discriminatedUnion('type', [
   z.object({ type: z.literal('permission'), id: z.int(), ...PermissionAnswer.shape }),
   z.object({ type: z.literal('stop') }),
@@ -94,7 +94,7 @@ export const ErrorLine = z.object({
 export type ErrorLine = z.infer<typeof ErrorLine>;
 
 /** Even if every character is escaped, far below the longest line. */
-const PIECE_CHARACTERS = 256 * 1024;
+export const PIECE_CHARACTERS = 256 * 1024;
 
 /** Splits a transcript of any length into pieces that fit into lines, never in the middle of a surrogate pair. */
 export function* transcriptPieces(text: string): Generator<TranscriptPiece> {

@@ -1,13 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { MessageOrder } from '../server/runners/message-order.ts';
+import { MessageOrder } from '../server/runners/runner-connection.ts';
 import { CellaError } from './errors.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import { transcriptPieces } from './runner-commands.ts';
 import { toRunner, toServer } from './runner-methods.ts';
 
-const page = readFileSync(new URL('../../docs/internals/runner-protocol.md', import.meta.url), 'utf8');
+const runnerPage = readFileSync(new URL('../../docs/internals/runner.md', import.meta.url), 'utf8');
+const page = runnerPage.slice(
+  runnerPage.indexOf('## From the server to the runner'),
+  runnerPage.indexOf('## Where it is in the source'),
+);
 const sections = new Map(
   page
     .split(/^### /m)
@@ -24,7 +28,7 @@ function fieldsOf(schema: z.ZodType | undefined): string[] {
   });
 }
 
-describe('docs/internals/runner-protocol.md', () => {
+describe('the protocol in docs/internals/runner.md', () => {
   const methods: readonly (RpcMethod | RpcNotification)[] = [...toRunner, ...toServer];
 
   test('tells every method, and no other, in the order of the source', () => {

@@ -1,9 +1,10 @@
-/** The calls between server and runner: JSON-RPC 2.0, one message per line. See docs/internals/runner-protocol.md. */
+/** The calls between server and runner: JSON-RPC 2.0, one message per line. See docs/internals/runner.md. */
 
 import { z } from 'zod';
 import { AgentEvent } from './agent-events.ts';
 import { AgentProfile } from './agent-profile.ts';
 import { keyModes, providers } from './enums.ts';
+import { boundedList } from './parse.ts';
 import { PermissionRequest, Resolution } from './permission.ts';
 import type { RpcMethod, RpcNotification } from './rpc-message.ts';
 import {
@@ -23,9 +24,11 @@ export const absolutePath = z
   .min(1)
   .max(4096)
   .refine((text) => text.startsWith('/') && !text.includes('\0'), 'must be an absolute path');
+const MOST_OPTIONS = 1000;
+const MOST_AGENTS = 100;
 export const shortText = z.string().max(10_000);
 export const RunnerSessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
-export const Environment = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
+export const EnvironmentVariables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
 /** Random; valid only for one session and turn, and until the turn has ended. */
 export const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
 
@@ -41,7 +44,7 @@ export const TurnReport = TurnResult.extend({
 });
 export type TurnReport = z.infer<typeof TurnReport>;
 
-/** What the agent is told of a resolution. */
+/** The part of a resolution that the agent gets. */
 export const Decision = Resolution.pick({ outcome: true, reason: true, text: true });
 export type Decision = z.infer<typeof Decision>;
 
@@ -54,7 +57,10 @@ const PermissionFields = PermissionRequest.extend({
   question: z
     .object({
       text: shortText,
-      options: z.array(z.object({ label: shortText, description: shortText.optional() })).optional(),
+      options: boundedList(
+        z.array(z.object({ label: shortText, description: shortText.optional() })).max(MOST_OPTIONS),
+        MOST_OPTIONS,
+      ).optional(),
     })
     .optional(),
 });
@@ -75,7 +81,11 @@ export const Hello = {
     /** Whether the runner's parent adopts orphaned processes, and has no others. */
     isolated: z.boolean().optional(),
   }),
-  result: z.object({ protocol_version: z.int(), pid: z.int(), agents: z.array(AgentName) }),
+  result: z.object({
+    protocol_version: z.int(),
+    pid: z.int(),
+    agents: boundedList(z.array(AgentName).max(MOST_AGENTS), MOST_AGENTS),
+  }),
 } as const satisfies RpcMethod;
 
 export const Ping = {
@@ -136,7 +146,7 @@ export const ReadTranscript = {
 } as const satisfies RpcMethod;
 
 /** Works in every state, also while a permission waits. The reply comes at once; `execute_prompt` has its own. */
-export const StopTask = {
+export const StopTurn = {
   method: 'stop_task',
   params: z.object({ turn_id: TurnId, reason: shortText.optional() }),
   /** False if that turn is not running. */
@@ -183,7 +193,7 @@ export const GetExecutionContext = {
     /** Where the agent's program is installed. */
     program_dir: absolutePath,
     /** Variables for its process, added to the runner's own. */
-    env: Environment,
+    env: EnvironmentVariables,
     profile: AgentProfile,
     /** The name of the session's own MCP server; undefined if it has none. */
     session_mcp: z.string().min(1).max(64).optional(),
@@ -226,13 +236,13 @@ export const TerminateTerminal = {
 } as const satisfies RpcMethod;
 
 /** Input that a user types. */
-export const TerminalInput = {
+export const TerminalTyped = {
   method: 'terminal_input',
   params: z.object({ terminal_id: TerminalId, data: z.base64().max(64 * 1024) }),
 } as const satisfies RpcNotification;
 
 /** Output of a terminal. */
-export const TerminalOutput = {
+export const TerminalPrinted = {
   method: 'terminal_output',
   params: z.object({ terminal_id: TerminalId, data: z.base64().max(128 * 1024) }),
 } as const satisfies RpcNotification;
@@ -252,12 +262,12 @@ export const toRunner = [
   SetupSession,
   ExecutePrompt,
   ReadTranscript,
-  StopTask,
+  StopTurn,
   PermissionResolved,
   Shutdown,
   SpawnTerminal,
   TerminateTerminal,
-  TerminalInput,
+  TerminalTyped,
 ] as const;
 
 /** From the runner to the server. */
@@ -268,6 +278,6 @@ export const toServer = [
   ReportMessage,
   ReportProgress,
   ReportCompletion,
-  TerminalOutput,
+  TerminalPrinted,
   TerminalExited,
 ] as const;

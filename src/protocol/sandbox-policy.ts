@@ -1,8 +1,10 @@
 /** What a sandbox allows. Everything has a default, and nothing is looser than what the caller asked for. */
 
 import { z } from 'zod';
-import { KernelLimit } from './kernel-limits.ts';
+import type { EnvironmentSpec } from './environment-spec.ts';
+import { KernelLimit } from './kernel-frames.ts';
 import { formatAllowedHost, parseAllowedHost } from './network-hosts.ts';
+import { boundedList } from './parse.ts';
 
 const absolutePath = z
   .string()
@@ -42,7 +44,7 @@ const allowedHost = z
 
 /** Hosts that can be reached, through a proxy of ours and in no other way. */
 const AllowList = z.strictObject({
-  allow: z.array(allowedHost).min(1, 'must name a host').max(256, 'may name 256 hosts at most'),
+  allow: boundedList(z.array(allowedHost).min(1, 'must name a host').max(256, 'may name 256 hosts at most'), 256),
 });
 
 export const NetworkPolicy = z.union([z.enum(['none', 'host']), AllowList]);
@@ -50,9 +52,9 @@ export type NetworkPolicy = z.infer<typeof NetworkPolicy>;
 
 export const SandboxPolicy = z.strictObject({
   /** Folders the code may read, at the same path, beside the system, the packages and its workspace. */
-  readable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
+  readable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
   /** Folders the code may change, at the same path, beside its workspace. */
-  writable: z.array(absolutePath).max(64, 'may name 64 folders at most').default([]),
+  writable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
   /** `none` is a network of its own with nothing but loopback; `host` is the machine's; a list names what is reached. */
   network: NetworkPolicy.default('none'),
   /** Control groups bound a sandbox as a whole. By default a root host requires them, any other uses them if it may. */
@@ -62,3 +64,21 @@ export type SandboxPolicy = z.infer<typeof SandboxPolicy>;
 
 /** `off` runs the code as this user, with no isolation at all: for code you would run yourself. */
 export const SandboxOption = z.union([z.literal('off'), z.literal('on'), SandboxPolicy]).default('on');
+
+const MB = 1024 * 1024;
+
+export function limitsToSpec(limits: Limits): EnvironmentSpec['limits'] {
+  return {
+    memoryBytes: limits.memoryMb * MB,
+    processes: limits.processes,
+    cpuSeconds: limits.cpuSeconds,
+    cpus: limits.cpus,
+    fileBytes: limits.fileSizeMb * MB,
+    openFiles: limits.openFiles,
+    scratchBytes: limits.scratchMb * MB,
+  };
+}
+
+export function policyOf(sandbox: 'on' | 'off' | SandboxPolicy): SandboxPolicy {
+  return typeof sandbox === 'string' ? { readable: [], writable: [], network: 'none' } : sandbox;
+}

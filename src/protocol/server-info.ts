@@ -1,7 +1,7 @@
 /** What a server says about itself: its status, how it ended, and `daemon.json` in the data folder. */
 
 import { z } from 'zod';
-import { ErrorBody } from './error-body.ts';
+import { ErrorBody } from './parse.ts';
 
 const count = z.int().min(0);
 
@@ -15,7 +15,7 @@ export const ServerStatus = z
     dataDir: z.string(),
     /** `file` or `redis`. */
     storage: z.string(),
-    stopping: z.boolean(),
+    draining: z.boolean(),
     /** How long running code has when it ends. */
     graceMs: z.number(),
     sessions: count,

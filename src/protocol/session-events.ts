@@ -1,13 +1,14 @@
-/** The session log: events numbered from 1 without a gap, durable before anybody sees them, and never changed. */
+/** The session log: events numbered from 1 without gaps, durable before any client sees them, and never changed. */
 
 import { z } from 'zod';
 import { AgentLogEvent } from './agent-events.ts';
 import { type BackgroundEvent, Bundle, bundleFromWire, OutputFile, resultFields } from './execution-events.ts';
+import { lostList } from './kernel-state.ts';
 import { TransactionPolicy } from './session-info.ts';
 
 export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
 
-/** Output carries the execution that it belongs to; `background` where that one had ended before. */
+/** Output carries its execution. `background`: the execution had already ended. */
 const owned = {
   execution: ExecutionId.optional(),
   background: z.literal(true).optional(),
@@ -28,7 +29,7 @@ const ExecutionStarted = z.object({
   type: z.literal('execution_started'),
   ...ofOne,
   code: z.string(),
-  /** Set where the code was too large for an event; `code` is its beginning then. */
+  /** Set if the code was too large for an event. `code` is then its beginning. */
   file: OutputFile.optional(),
   transaction: TransactionPolicy.optional(),
   timeoutMs: z.number().optional(),
@@ -49,7 +50,7 @@ const OutputMoved = z.object({
   file: OutputFile,
 });
 
-/** `file` in place of `data` where it is too large: the same bundle as JSON. */
+/** `file` replaces `data` if it is too large: the same bundle as JSON. */
 const Display = z.object({
   type: z.literal('display'),
   ...owned,
@@ -77,7 +78,7 @@ const InputAnswered = z.object({
   by: z.string().optional(),
 });
 
-/** `file` holds `{"value", "repr", "data"}` as JSON where they are too large; the output is in the events before. */
+/** `file` contains `{"value", "repr", "data"}` as JSON if they are too large. The output is in earlier events. */
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
 /** It has no result: it never began, or what it did could not be written down. */
@@ -89,15 +90,15 @@ const Interrupted = z.object({ type: z.literal('interrupted'), ...ofOne, reason:
 const Saved = z.object({
   type: z.literal('saved'),
   checkpoint: z.string(),
-  names: z.int(),
+  variables: z.int(),
   bytes: z.int(),
-  lost: z.array(z.object({ name: z.string(), reason: z.string() })),
+  ...lostList,
 });
 
 /** Events that storage could not take; they have no numbers. */
 const EventsLost = z.object({ type: z.literal('events_lost'), count: z.int().min(1), reason: z.string() });
 
-/** What was done to the session beside executions. */
+/** Changes of the session other than executions. */
 const SessionState = z.object({
   type: z.literal('session_state'),
   change: z.enum([
@@ -164,8 +165,8 @@ export function isExecutionEnd(event: SessionEventBody): event is ExecutionEnd {
 /** Undefined for what belongs to an execution, and for what lies in a file. */
 export function toBackgroundEvent(item: StreamItem): BackgroundEvent | undefined {
   if (item.type === 'saved') {
-    const { checkpoint, names, bytes, lost } = item;
-    return { type: 'saved', id: checkpoint, names, bytes, lost };
+    const { type, seq: _seq, at: _at, checkpoint: id, ...facts } = item;
+    return { type, id, ...facts };
   }
   if (item.type === 'network_denied') {
     const { host, port, reason, more } = item;

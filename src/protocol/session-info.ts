@@ -6,8 +6,8 @@ import { executorKinds, isReservedKey } from './enums.ts';
 import { Limits, SandboxOption } from './sandbox-policy.ts';
 
 /**
- * `commit_always` keeps them. `commit_on_success` and `rollback_on_failure`, two names of one behaviour, take them back
- * where the code fails. `rollback_always` takes them back. `explicit` waits for `commit()` or `rollback()`.
+ * `commit_always` keeps changes. `commit_on_success` and `rollback_on_failure`, two names of one behaviour, undo them if
+ * the code fails. `rollback_always` undoes them. `explicit` waits for `commit()` or `rollback()`.
  */
 export const TransactionPolicy = z.enum([
   'commit_always',
@@ -28,7 +28,7 @@ export const AgentKey = text
   .refine((key) => key === '' || key.trim() !== '', 'must not be blank: leave it out for `default`')
   .transform((key) => (key === '' ? 'default' : key));
 
-/** What anybody may choose. */
+/** The agent keys that users may choose. */
 export const UserAgentKey = AgentKey.refine(
   (key) => !isReservedKey(key),
   'must not begin with ~, as the keys of a server’s users do',
@@ -94,12 +94,20 @@ const sessionName = z.string().max(200);
 
 const Shares = z.array(Share).max(256);
 
+/** Every list of sessions tells it. */
+const MOST_ENV_CHARACTERS = 128 * 1024;
+const env = SessionSettings.shape.env.refine(
+  (given) => JSON.stringify(given).length <= MOST_ENV_CHARACTERS,
+  'may have 128 KB at most',
+);
+
 export const NewSession = z.strictObject({
   agentKey: UserAgentKey.prefault(''),
   name: sessionName.optional(),
   labels: Labels.optional(),
   shares: Shares.optional(),
   ...SessionSettings.shape,
+  env,
 });
 /** What a caller writes. */
 export type NewSession = z.input<typeof NewSession>;
@@ -125,12 +133,13 @@ export const ChangeableSettings = SessionSettings.pick({
   artifactLimitMb: true,
 });
 
-/** `name: null` takes the name away; `labels` and `shares` take the place of those before. */
+/** `name: null` removes the name. `labels` and `shares` replace the previous ones. */
 export const SessionChange = z.strictObject({
   name: sessionName.nullable().optional(),
   labels: Labels.optional(),
   shares: Shares.optional(),
   ...ChangeableSettings.shape,
+  env,
 });
 export type SessionChange = z.input<typeof SessionChange>;
 
@@ -150,7 +159,7 @@ export const SessionStates = z.enum(['running', 'idle', 'hibernated']);
 
 export const SessionInfo = z.object({
   id: SessionId,
-  /** The id of the user whose it is. */
+  /** The id of the session's owner. */
   ownerId: z.string(),
   agentKey: z.string(),
   name: z.string().optional(),
@@ -163,7 +172,7 @@ export const SessionInfo = z.object({
   queued: z.int().min(0),
   /** The session that it was forked from, whose workspace it shares. */
   forkOf: SessionId.optional(),
-  /** A fork of somebody else's session, whose code reaches no namespace and no agent until its owner confirms it. */
+  /** A fork of another user's session. Its code reaches no namespace and no agent until the fork's owner confirms it. */
   unconfirmed: z.literal(true).optional(),
   /** Milliseconds since 1970, as all times here. */
   createdAt: z.number(),

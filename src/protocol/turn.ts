@@ -1,7 +1,9 @@
 /** Turns of coding agents: prompts, results, tokens and cost, and the agents that a session can use. */
 
 import { z } from 'zod';
+import type { ErrorCode } from './error-codes.ts';
 import { CellaError } from './errors.ts';
+import { boundedList } from './parse.ts';
 
 /** The name of a coding agent in src/agents. */
 export const AgentName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of an agent, like claude');
@@ -15,7 +17,7 @@ export const ModelName = z
 /** An agent's own name for one of its tools, like Bash. Strict, because a list of them becomes one argument. */
 const ToolName = z.string().regex(/^[A-Za-z]\w{0,99}$/, 'must be the name of a tool, like Bash');
 /** The agent's own tools that it may use. */
-export const ToolNames = z.array(ToolName).max(100).readonly();
+export const ToolNames = boundedList(z.array(ToolName).max(100), 100).readonly();
 
 /** One prompt and everything that follows from it. */
 export const TurnId = z.string().regex(/^trn_[0-9a-z]{16}$/);
@@ -58,6 +60,16 @@ export type TokenUsage = z.infer<typeof TokenUsage>;
 export const AgentFailure = z.object({ code: z.string(), message: z.string(), advice: z.string() });
 
 export type AgentFailure = z.infer<typeof AgentFailure>;
+
+/** Only code, message and advice go out, never a stack. `unknown`: the code of errors that have none. */
+export function toAgentFailure(cause: unknown, unknown: ErrorCode = 'RUNNER_FAILED'): AgentFailure {
+  const error =
+    cause instanceof CellaError
+      ? cause
+      : new CellaError(unknown, cause instanceof Error ? cause.message : String(cause));
+  const { code, message, advice } = error.toJSON();
+  return { code, message, advice };
+}
 
 /** How a turn ended. */
 export const TurnResult = z.object({

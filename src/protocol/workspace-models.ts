@@ -1,6 +1,7 @@
 /** Files and terminals of a session's workspace, the same in this process and across a wire. */
 
 import { z } from 'zod';
+import { boundedList } from './parse.ts';
 import type { ProcessExit } from './process.ts';
 
 const kind = z.enum(['file', 'folder', 'link', 'other']);
@@ -27,7 +28,7 @@ export const FileChange = z
       type: z.literal('overflow'),
       reason: z
         .enum(['events', 'folders'])
-        .meta({ description: 'More happened than can be told; or there are more folders than are watched.' }),
+        .meta({ description: 'More happened than can be listed, or there are more folders than are watched.' }),
     }),
   ])
   .meta({ id: 'FileChange' });
@@ -46,7 +47,7 @@ const word = z
   .refine((text) => !text.includes('\0'), 'must hold no null byte');
 
 /** The program and its arguments; without it the shell that there is. */
-export const TerminalArgv = z.array(word).min(1).max(64);
+export const TerminalArgv = boundedList(z.array(word).min(1).max(64), 64);
 
 export const TerminalOptions = z.strictObject({
   cols: side.default(80),
@@ -58,14 +59,14 @@ export type TerminalOptions = Omit<z.input<typeof TerminalOptions>, 'argv'> & {
 };
 
 export interface Terminal extends AsyncDisposable {
-  /** What is shown there, as it comes, to its end. It is read once. */
+  /** The terminal's output as it arrives. Can be read once. */
   readonly output: AsyncIterable<Uint8Array>;
-  /** What somebody types. Resolves when there is room for more. */
+  /** Sends input. Resolves when there is room for more. */
   write(data: Uint8Array | string): Promise<void>;
   resize(size: TerminalSize): void;
-  /** Rejects where the program could not be started, or nobody can say how it ended. */
+  /** Rejects if the program could not be started, or if its exit status is unknown. */
   readonly exited: Promise<ProcessExit>;
-  /** Takes the terminal away, and ends every process that came from it. */
+  /** Closes the terminal, and ends every process that it started. */
   close(): Promise<void>;
 }
 

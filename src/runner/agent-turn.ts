@@ -4,9 +4,9 @@ import type { Agent, AgentAdapter, AgentSetup, AgentTurn, ModelAccess } from '..
 import { onAbort } from '../lib/abort.ts';
 import type { AgentEvent } from '../protocol/agent-events.ts';
 import type { AgentProfile } from '../protocol/agent-profile.ts';
-import { CellaError, type ErrorCode, errorCodes } from '../protocol/errors.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
-import type { AgentFailure, TurnResult } from '../protocol/turn.ts';
+import { type AgentFailure, type TurnResult, toAgentFailure } from '../protocol/turn.ts';
 import { killDescendants } from './descendants.ts';
 
 /** How long an agent may take to stop. Then its processes are killed. */
@@ -20,9 +20,9 @@ export interface AgentTurnJob {
   /** Called once the agent is loaded: the setup depends on its provider. */
   readonly setup: (adapter: AgentAdapter, signal: AbortSignal) => Promise<AgentSetup>;
   readonly turn: Omit<AgentTurn, 'signal' | 'permit'>;
-  /** Asks a person. Nobody waits for the answer once `signal` has aborted. */
+  /** Asks a person. The answer is not used once `signal` has aborted. */
   readonly permit: (request: PermissionRequest, signal: AbortSignal) => Promise<PermissionAnswer>;
-  /** No limit if undefined: then whoever started the turn stops it. */
+  /** Undefined means no limit: then the caller must stop the turn. */
   readonly timeoutMs?: number | undefined;
   readonly stop: AbortSignal;
   readonly onPhase?: (phase: TurnPhase) => void;
@@ -83,7 +83,7 @@ async function attempt(
     });
     return result.error ? { ...result, error: withoutKey(result.error, key) } : result;
   } catch (error) {
-    return { status: 'failed', error: withoutKey(toFailure(error), key) };
+    return { status: 'failed', error: withoutKey(toAgentFailure(error, 'AGENT_FAILED'), key) };
   } finally {
     onPhase('closing');
     // The result is known; a failure to close does not change it.
@@ -91,7 +91,7 @@ async function attempt(
   }
 }
 
-/** Stopped means not allowed, whoever was asked. */
+/** A stopped turn counts as not allowed, whatever the answer. */
 async function permitUnlessStopped(
   request: PermissionRequest,
   signal: AbortSignal,
@@ -112,14 +112,8 @@ function finalResult(result: TurnResult, { stop, timeoutMs }: AgentTurnJob, isLa
   const { error: _, ...known } = result;
   if (stop.aborted) return { ...known, status: 'cancelled' };
   if (!isLate) return result;
-  const error = failure('DEADLINE_EXCEEDED', `The turn has not ended within ${timeoutMs} ms.`);
-  return { ...known, status: 'timed_out', error };
-}
-
-function toFailure(error: unknown): AgentFailure {
-  const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof CellaError) return { code: error.code, message, advice: error.advice };
-  return failure('AGENT_FAILED', message);
+  const error = new CellaError('DEADLINE_EXCEEDED', `The turn has not ended within ${timeoutMs} ms.`);
+  return { ...known, status: 'timed_out', error: toAgentFailure(error) };
 }
 
 /** Agents and providers may repeat the key in what they say of an error. */
@@ -130,10 +124,6 @@ function withoutKey({ message, ...rest }: AgentFailure, key: string): AgentFailu
 
 function withoutKeyIn(event: AgentEvent, key: string): AgentEvent {
   return event.type === 'agent_error' ? { ...event, error: withoutKey(event.error, key) } : event;
-}
-
-export function failure(code: ErrorCode, message: string): AgentFailure {
-  return { code, message, advice: errorCodes[code].advice };
 }
 
 /** For work that calls no model: a closed port and a dummy key. */

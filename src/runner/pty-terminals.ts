@@ -4,7 +4,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import type { RpcPeer } from '../protocol/rpc-peer.ts';
-import { type SpawnTerminal, TerminalExited, TerminalOutput } from '../protocol/runner-methods.ts';
+import { type SpawnTerminal, TerminalExited, TerminalPrinted } from '../protocol/runner-methods.ts';
 import { killDescendants } from './descendants.ts';
 
 const MAX_TERMINALS = 16;
@@ -100,7 +100,7 @@ export class PtyTerminals {
     for await (const chunk of child.stdout) {
       for (let at = 0; at < chunk.length; at += PIECE_BYTES) {
         const data = chunk.subarray(at, at + PIECE_BYTES).toString('base64');
-        await this.#peer.notify(TerminalOutput, { terminal_id, data });
+        await this.#peer.notify(TerminalPrinted, { terminal_id, data });
       }
     }
   }

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { settlesWithin } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { describeFirstIssue, RpcPeer } from '../protocol/rpc-peer.ts';
-import { portOfStreams } from '../protocol/rpc-streams.ts';
+import { firstProblem } from '../protocol/parse.ts';
+import { portOfStreams, RpcPeer } from '../protocol/rpc-peer.ts';
 import {
   ExecutePrompt,
   Hello,
@@ -15,8 +15,8 @@ import {
   SetupSession,
   Shutdown,
   SpawnTerminal,
-  StopTask,
-  TerminalInput,
+  StopTurn,
+  TerminalTyped,
   TerminateTerminal,
 } from '../protocol/runner-methods.ts';
 import type { AgentLoader } from './agent-turn.ts';
@@ -36,7 +36,11 @@ interface Handshake {
 }
 
 /** Resolves when the connection and the turn on it have ended. */
-export async function serve({ input, output }: RunnerStreams, agents: AgentLoader, stop: AbortSignal): Promise<number> {
+export async function serveRpc(
+  { input, output }: RunnerStreams,
+  agents: AgentLoader,
+  stop: AbortSignal,
+): Promise<number> {
   const onUnforeseen = (error: unknown, method: string) => console.error(`${method} failed:`, error);
   const peer = new RpcPeer(portOfStreams(input, output), { onUnforeseen });
   await using server = new RpcServer(peer, agents);
@@ -85,7 +89,7 @@ class RpcServer implements AsyncDisposable {
         this.#requireHello();
         return await this.#conversations.read(params);
       })
-      .handle(StopTask, ({ turn_id }) => {
+      .handle(StopTurn, ({ turn_id }) => {
         const turn = this.#runningTurn(turn_id);
         turn?.stop();
         return { stopped: turn !== undefined };
@@ -104,7 +108,7 @@ class RpcServer implements AsyncDisposable {
         return this.#terminals.spawn(params);
       })
       .handle(TerminateTerminal, ({ terminal_id }) => ({ terminated: this.#terminals.terminate(terminal_id) }))
-      .on(TerminalInput, ({ terminal_id, data }) => this.#terminals.type(terminal_id, data));
+      .on(TerminalTyped, ({ terminal_id, data }) => this.#terminals.type(terminal_id, data));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -121,7 +125,7 @@ class RpcServer implements AsyncDisposable {
       });
     }
     const parsed = Hello.params.safeParse({ protocol_version, ...rest });
-    if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${describeFirstIssue(parsed.error)}.`);
+    if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${firstProblem(parsed.error)}.`);
     if (this.#gotHello) throw new CellaError('RUNNER_PROTOCOL', 'This runner has already got hello.');
     this.#gotHello = true;
     const { session_id, key_mode, gateway_socket, agent, isolated = false } = parsed.data;

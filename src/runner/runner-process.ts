@@ -16,7 +16,7 @@ export interface RunnerStreams {
 /** Called before anything is loaded that could use the streams. */
 export function claimStreams(): RunnerStreams {
   const input: Readable = isPipe(0) ? new Socket({ fd: 0, readable: true, writable: false }) : process.stdin;
-  // Node's own stdout would block the whole process while nobody reads it.
+  // Node's own stdout would block the whole process while nothing reads it.
   const output: Writable = isPipe(1) ? new Socket({ fd: 1, readable: false, writable: true }) : process.stdout;
   const nothing = new PassThrough().end();
   // An import of `node:process` reads both; without this, Node would open them again and fail.

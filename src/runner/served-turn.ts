@@ -20,8 +20,8 @@ import {
   type TurnClaim,
   type TurnReport,
 } from '../protocol/runner-methods.ts';
-import type { TurnResult } from '../protocol/turn.ts';
-import { type AgentLoader, failure, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
+import { type TurnResult, toAgentFailure } from '../protocol/turn.ts';
+import { type AgentLoader, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
 
 type PromptParams = z.output<typeof ExecutePrompt.params>;
 
@@ -84,7 +84,7 @@ export class ServedTurn {
       () => undefined,
       (error: unknown) => (error instanceof CellaError ? error : undefined),
     );
-    const refused = refusal && { status: 'failed' as const, error: failure(refusal.code, refusal.message) };
+    const refused = refusal && { status: 'failed' as const, error: toAgentFailure(refusal) };
     const report: TurnReport = { ...result, ...refused, message_count: this.#reports.count };
     if (!refusal) await this.#host.peer.call(ReportCompletion, { ...this.#claim, ...report });
     return report;

@@ -4,10 +4,11 @@ import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
 import type { AgentAdapter, AgentSetup } from '../agents/agent-adapter.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
-import { CellaError, errorCodes } from '../protocol/errors.ts';
+import { errorCodes } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
+import { firstProblem } from '../protocol/parse.ts';
 import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
-import { describeFirstIssue } from '../protocol/rpc-peer.ts';
-import { type RpcPort, writerOf } from '../protocol/rpc-streams.ts';
+import { type RpcPort, writerOf } from '../protocol/rpc-peer.ts';
 import {
   type ErrorLine,
   LINE_BYTES,
@@ -46,7 +47,7 @@ export async function runCommand(
   stop: AbortSignal,
 ): Promise<number> {
   const output = new JsonOutput(stream);
-  const abort = () => input.destroy(new CellaError('ABORTED', 'The runner was told to end.'));
+  const abort = () => input.destroy(new CellaError('ABORTED', 'The runner was asked to end.'));
   stop.addEventListener('abort', abort, { once: true });
   try {
     const command = name !== undefined && rest.length === 0 ? commands.get(name) : undefined;
@@ -241,7 +242,7 @@ async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unknown>, sc
 function check<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const outcome = schema.safeParse(value);
   if (outcome.success) return outcome.data;
-  throw new CellaError('INVALID_REQUEST', `Invalid input: ${describeFirstIssue(outcome.error)}.`, {
+  throw new CellaError('INVALID_REQUEST', `Invalid input: ${firstProblem(outcome.error)}.`, {
     advice: 'docs/internals/runner.md shows every field.',
   });
 }
@@ -253,7 +254,7 @@ class JsonOutput {
     this.#write = writerOf(output);
   }
 
-  /** Resolves when there is room for more; rejects if nobody reads. */
+  /** Resolves when there is room for more; rejects if the reader is gone. */
   async write(line: object): Promise<void> {
     await this.#write(`${JSON.stringify(line)}\n`);
   }

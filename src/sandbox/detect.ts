@@ -1,14 +1,15 @@
-/** Asks which layers of isolation this machine has: Python tries each one for real and reports. */
+/** Detects which layers of isolation this machine supports: Python tries each one for real and reports. */
 
 import { z } from 'zod';
-import { describeRunFailure, parseJson } from '../interpreter/find-python.ts';
+import { describeRunFailure, parseJsonOrUndefined } from '../interpreter/find-python.ts';
 import { kernelPackage } from '../interpreter/package-file.ts';
 import { systemCode } from '../lib/errno.ts';
 import { runProgram } from '../lib/process-end.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { firstUids } from './spec.ts';
+import { describeProblems } from '../protocol/parse.ts';
+import { firstUids } from './sandbox-user.ts';
 
-/** More than all trials together may take. */
+/** Longer than all trials together may take. */
 const DETECTION_MS = 60_000;
 
 export const layerNames = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid', 'cgroup', 'rlimits'] as const;
@@ -16,9 +17,9 @@ export const layerNames = ['namespaces', 'userns', 'landlock', 'seccomp', 'uid',
 const Layer = z.object({
   name: z.enum(layerNames),
   available: z.boolean(),
-  /** What was found, or why it was refused. */
+  /** What works, or why it does not. */
   detail: z.string(),
-  /** What a person can do about it; empty where there is nothing to do. */
+  /** What a person can do about it; empty if nothing is needed. */
   fix: z.string(),
 });
 export type Layer = z.infer<typeof Layer>;
@@ -39,9 +40,9 @@ export type Detection = z.infer<typeof Detection>;
 
 export async function detectLayers(python: string): Promise<Detection> {
   const output = await reportOf(python);
-  const parsed = Detection.safeParse(parseJson(output));
+  const parsed = Detection.safeParse(parseJsonOrUndefined(output));
   if (parsed.success) return parsed.data;
-  const message = `${python} reported the layers of isolation in a way that cannot be read: ${z.prettifyError(parsed.error)}`;
+  const message = `${python} reported the layers of isolation in a way that cannot be read: ${describeProblems(parsed.error).join('; ')}`;
   throw new CellaError('TEMPLATE_FAILED', message, { details: { output: output.slice(0, 2000) } });
 }
 

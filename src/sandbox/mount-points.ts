@@ -1,4 +1,4 @@
-/** Where an environment finds what Cella mounts into it: agent programs, the gateway's socket, the proxy's socket. */
+/** The paths where Cella mounts its own parts into an environment: agent programs, the gateway's socket, the proxy's socket. */
 
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, statSync } from 'node:fs';
 import type { Server } from 'node:net';
@@ -6,43 +6,45 @@ import { join } from 'node:path';
 import { listenInFolder } from '../lib/listen-in-folder.ts';
 import type { Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { folderProblem, readableFolder } from './spec.ts';
+import { folderProblem, readableFolder } from './named-folders.ts';
 
-/** The socket of the gateway, in the gateway folder of an environment. */
+/** The gateway's socket, in the gateway folder of an environment. */
 export const GATEWAY_SOCKET = 'socket';
-/** The socket of the network proxy, in its folder. */
+/** The network proxy's socket, in its folder. */
 export const PROXY_SOCKET = 'proxy';
 
 const SUPPORT_FOLDER = '/cella';
 const APP_DIR = `${SUPPORT_FOLDER}/app` as const;
 const GATEWAY_DIR = `${SUPPORT_FOLDER}/gateway` as const;
 
-/** Paths as they are inside. Unlike those of a policy, the folders on the host may lie anywhere, as in the data folder. */
+/**
+ * Paths inside the environment. Unlike a policy's folders, the matching host folders may be anywhere, even in the data folder.
+ */
 export const AGENT_PATHS = {
   app: APP_DIR,
   node: `${APP_DIR}/node`,
   runner: `${APP_DIR}/runner`,
   programs: `${APP_DIR}/programs`,
   gateway: GATEWAY_DIR,
-  /** The one way to the host. */
+  /** The only way to the host. */
   socket: `${GATEWAY_DIR}/${GATEWAY_SOCKET}`,
 } as const;
 
-/** Folders of the host's. What is in them can be read and run inside, and not changed. */
+/** Folders of the host. The environment can read and run their files, but not change them. */
 interface AgentPrograms {
-  /** With the binary `node`. */
+  /** The folder with the `node` binary. */
   readonly node: string;
   readonly runner?: string | undefined;
-  /** Those that were installed, by name and version. */
+  /** Installed agent programs, by name and version. */
   readonly programs?: string | undefined;
 }
 
 export interface AgentMounts extends AgentPrograms {
-  /** One that `makeGatewayFolder` has made. No other sandbox sees it. */
+  /** A folder from `makeGatewayFolder`. No other sandbox sees it. */
   readonly gateway?: string | undefined;
 }
 
-/** `root`: whether the sandbox runs as another user than this process. */
+/** `root`: whether the sandbox runs as a different user from this process. */
 export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
   const names = ['node', 'runner', 'programs', 'gateway'] as const;
   return names.flatMap((name) => {
@@ -53,7 +55,7 @@ export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
   });
 }
 
-/** Nothing that a caller has named may lie where an agent's programs are looked for. */
+/** A caller's folders must not cover the paths of an agent's programs. */
 export function checkAgentMounts(folders: readonly Mount[]): void {
   const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${SUPPORT_FOLDER}/`));
   if (taken === undefined) return;
@@ -72,14 +74,14 @@ function resolveHostFolder(path: string, what: string): string {
 }
 
 /**
- * Makes one below a folder that only this user can enter: the sandbox's user can connect to the socket, and
- * nobody else on this machine.
+ * Creates a gateway folder below a folder that only this user can enter: the sandbox's user can connect to the socket, and no
+ * other user of the machine can.
  */
 export function makeGatewayFolder(parent: string): string {
   mkdirSync(parent, { recursive: true, mode: 0o700 });
   chmodSync(parent, 0o700);
   const folder = mkdtempSync(join(parent, 'gateway-'));
-  // Whatever the umask of this process is.
+  // mkdir applies this process's umask.
   chmodSync(folder, 0o755);
   return folder;
 }

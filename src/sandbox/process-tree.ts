@@ -1,7 +1,8 @@
-/** Kills a program with everything it started, including processes that left its group or lost their parent.
+/**
+ * Kills a program and everything that it started, including processes that left its group or lost their parent.
  *
- * Children are found by a variable in their environment and, if this process may make cgroups, by the program's own
- * cgroup, which no process can leave.
+ * Finds the processes by a variable in their environment and, if this process may create cgroups, by the program's own cgroup,
+ * which no process can leave.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -10,35 +11,35 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listProcesses, type ProcessStat } from '../lib/process-identity.ts';
 
-/** In the environment of a program and so of all that it starts: this is how children without a parent are found. */
+/** Every process that the program starts inherits this variable, which finds orphans. */
 const TAG_VARIABLE = 'CELLA_COMMAND';
-/** Each round ends what the last one has left to start something; a fork that is faster than this is the machine's own limit to stop. */
+/** Each round kills what the previous one missed. Only the machine's own limits stop a faster fork bomb. */
 const MOST_ROUNDS = 50;
 
 interface ProcessTag {
   readonly env: Readonly<Record<string, string>>;
-  /** In the name of the program's control group, where it has one. */
+  /** Part of the name of the program's cgroup, if it has one. */
   readonly group: string;
 }
 
-/** `prefix`: by which all groups of one owner are known. */
+/** `prefix` identifies all groups of one owner. */
 export function newProcessTag(prefix = ''): ProcessTag {
   const id = randomUUID();
   return { env: { [TAG_VARIABLE]: id }, group: `${prefix}${id}` };
 }
 
-/** `ownGroup` is set where the program leads a process group of its own. */
+/** Set `ownGroup` if the program leads its own process group. */
 export function killTree(pid: number, mark: ProcessTag, { ownGroup }: { ownGroup: boolean }): void {
   if (ownGroup) sendSignal(-pid, 'SIGKILL');
   killAllFound(() => treeMembers(pid, mark, ownGroup));
 }
 
-/** Asks all of them to end. */
+/** Sends SIGTERM to all processes of the tree. */
 export function termTree(pid: number, mark: ProcessTag): void {
   for (const member of treeMembers(pid, mark, true)) sendSignal(member, 'SIGTERM');
 }
 
-/** Ends all that has a variable of that value, or is in a group of that prefix, whichever process started it. */
+/** Kills every process that has this variable, or is in a group with this prefix, whichever process started it. */
 export function killTagged(name: string, value: string): void {
   killAllFound(() =>
     processes()
@@ -73,12 +74,12 @@ function treeMembers(root: number, mark: ProcessTag, ownGroup: boolean): number[
   return [...found];
 }
 
-/** Other processes that run. Only on Linux; elsewhere the group is all that can be found. */
+/** Other running processes. Only on Linux; elsewhere Cella can only signal the process group. */
 function processes(): ProcessStat[] {
   return listProcesses().filter(({ pid, hasEnded }) => !hasEnded && pid > 1 && pid !== process.pid);
 }
 
-/** A process can change its variables, and not its group. */
+/** A process can change its variables, but not its cgroup. */
 function hasTag(pid: number, text: string, group: string): boolean {
   return read(`/proc/${pid}/environ`).split('\0').includes(text) || isInGroup(read(`/proc/${pid}/cgroup`), group);
 }
@@ -87,7 +88,7 @@ function read(path: string): string {
   try {
     return readFileSync(path, 'latin1');
   } catch {
-    // It has ended since, or belongs to someone else.
+    // The process has ended, or belongs to another user.
     return '';
   }
 }
@@ -96,13 +97,13 @@ function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended since, or belongs to someone else.
+    // The process has ended, or belongs to another user.
   }
 }
 
-/** Version 2 alone, beside older ones or by itself. */
+/** Only cgroup v2, mounted alone or next to v1. */
 const CGROUP_MOUNTS = ['/sys/fs/cgroup/unified', '/sys/fs/cgroup'];
-/** What the name of every such group begins with. */
+/** The prefix of every such group's name. */
 const GROUP_NAME = 'cella-local-';
 
 export function canMakeGroups(): boolean {
@@ -112,13 +113,13 @@ export function canMakeGroups(): boolean {
     accessSync(own, constants.W_OK);
     return true;
   } catch {
-    return false; // the system's own, which only root changes
+    return false; // a system cgroup, which only root changes
   }
 }
 
 /**
- * Brings a program in that has just begun. It stands still meanwhile: the system may take many milliseconds, in which it
- * could start what would not be in the group. It is disposed of when all of it has ended.
+ * Moves a program that has just started into its cgroup. The program is stopped meanwhile: the move can take many milliseconds,
+ * in which it could start processes outside the group. Dispose of the result when all of its processes have ended.
  */
 export function enterGroup(pid: number, mark: string): Disposable {
   const own = ownGroup();
@@ -127,7 +128,7 @@ export function enterGroup(pid: number, mark: string): Disposable {
   let ended = false;
   stopOrContinue(pid, 'SIGSTOP');
   const entered = writeFile(join(group, 'cgroup.procs'), String(pid)).catch(() => {
-    // The program has ended already, or may not be moved: what it starts is found by its variables, as far as it goes.
+    // The program has ended, or may not be moved. Its processes are then found by their variables only.
   });
   void entered.then(() => {
     if (ended) removeGroup(group);
@@ -140,14 +141,14 @@ export function enterGroup(pid: number, mark: string): Disposable {
   return { [Symbol.dispose]: dispose };
 }
 
-/** Removes the empty groups of processes that have ended. */
+/** Removes empty groups of processes that have ended. */
 export function removeGroups(prefix: string): void {
   const own = ownGroup();
   if (own === undefined) return;
   for (const name of groupsIn(own)) if (name.startsWith(`${GROUP_NAME}${prefix}`)) removeGroup(join(own, name));
 }
 
-/** Whether a process is in the group with that mark. */
+/** Whether a process is in the group with this mark. */
 function isInGroup(groups: string, mark: string): boolean {
   return groups.includes(`${GROUP_NAME}${mark}`);
 }
@@ -156,10 +157,10 @@ function ownGroup(): string | undefined {
   const mount = CGROUP_MOUNTS.find((path) => existsSync(join(path, 'cgroup.procs')));
   try {
     const path = /^0::(\/.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1];
-    // One that begins above what can be seen from here has no name here.
+    // A group above the visible root has no path here.
     return mount === undefined || path === undefined || path.startsWith('/..') ? undefined : join(mount, path);
   } catch {
-    return undefined; // no Linux
+    return undefined; // not Linux
   }
 }
 
@@ -168,7 +169,7 @@ function makeGroup(group: string): boolean {
     mkdirSync(group);
     return true;
   } catch {
-    return false; // not allowed here
+    return false; // not permitted
   }
 }
 
@@ -176,7 +177,7 @@ function stopOrContinue(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It has ended.
+    // The process has ended.
   }
 }
 
@@ -184,7 +185,7 @@ function removeGroup(group: string): void {
   try {
     rmdirSync(group);
   } catch {
-    // A process in it is about to end; an empty group costs nothing.
+    // A process in it is about to end. An empty group costs nothing.
   }
 }
 
@@ -192,6 +193,6 @@ function groupsIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    return []; // nobody has made one where nothing can be seen
+    return []; // nothing is visible, so no groups were created
   }
 }

@@ -19,7 +19,7 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   try {
     return await locks.acquire(SERVER_LOCK);
   } catch (error) {
-    if (!(error instanceof CellaError && error.code === 'AGENT_BUSY')) throw error;
+    if (!(error instanceof CellaError && error.code === 'KEY_BUSY')) throw error;
     const { pid, host, since } = error.details;
     const at = urlOf(dataDir, Number(pid));
     const who = `process ${pid} on ${host}, since ${new Date(Number(since)).toISOString()}`;
@@ -29,13 +29,13 @@ export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {
   }
 }
 
-/** Who has the folder as its server, by its lock. */
-export async function folderHolder(locks: Locks): Promise<LockOwner | undefined> {
+/** The server that holds the folder's lock. */
+export async function folderOwner(locks: Locks): Promise<LockOwner | undefined> {
   return await locks.ownerOf(SERVER_LOCK);
 }
 
-/** Who has told that it is the server: the process may have ended since. */
-export function announcedHolder(dataDir: string): LockOwner | undefined {
+/** The server named in the folder's server file. Its process may have ended since. */
+export function announcedOwner(dataDir: string): LockOwner | undefined {
   const { holder, pid, startedAt } = readServerFile(join(dataDir, SERVER_FILE)) ?? {};
   if (holder === undefined || pid === undefined || startedAt === undefined) return undefined;
   return { id: holder, pid, host: hostname(), since: startedAt };
@@ -51,12 +51,12 @@ function readServerFile(path: string): ServerFile | undefined {
   try {
     return ServerFile.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
-    // It does not listen yet, or no longer.
+    // The server does not listen yet, or no longer.
     return undefined;
   }
 }
 
-/** Gives what to call at the end. */
+/** Dispose of the result when the server ends. */
 export async function writeServerFile(dataDir: string, facts: ServerFile): Promise<Disposable> {
   const path = join(dataDir, SERVER_FILE);
   await replacePrivateFile(path, `${JSON.stringify(facts)}\n`, `${path}.${process.pid}`);
@@ -68,7 +68,7 @@ export async function writeServerFile(dataDir: string, facts: ServerFile): Promi
   };
 }
 
-/** Where a server keeps things, if not in files: without a password. */
+/** The server's Redis storage, if it has one, without the password. */
 export function redisAddress(storage: Storage): Pick<ServerFile, 'redis'> {
   const config = storage.toBootstrapConfig();
   if (config.type !== 'redis') return {};

@@ -17,10 +17,10 @@ import { loadConfigFor, readCredential, resolvePackages, resolveStorage } from '
 import { resolveServerConfig, type ServerConfig, shapeOf } from '../settings/server-config.ts';
 import { logLevels, serverSettings } from '../settings/settings-table.ts';
 import type { Storage } from '../storage/contract.ts';
-import type { ServerParts } from './serve.ts';
+import type { ServerParts } from './run-server.ts';
 
 const { dataDir, storage, python, packages, toolFolders, credentials } = SessionOptions.shape;
-// This server is for the machine alone, whatever a team's server is told.
+// An embedded server listens only on this machine, so settings for addresses and TLS do not apply.
 const { host, insecureHttp, advertise, tlsCert, tlsKey, logLevel, ...ownSettings } = serverSettings;
 
 /** The settings of a server under their names, without those for addresses and TLS. */
@@ -28,7 +28,7 @@ export const ServerOptions = z.strictObject({
   ...shapeOf(ownSettings),
   logLevel: z.enum(logLevels).default('silent'),
   dataDir,
-  /** Replaces the files in the data folder. Whoever opened it closes it. */
+  /** Replaces the files in the data folder. The caller that opened it closes it. */
   storage,
   python,
   packages: packages.unwrap().optional(),
@@ -38,7 +38,7 @@ export const ServerOptions = z.strictObject({
   masterKey: z.string().min(1).optional(),
 });
 
-/** What a caller writes. */
+/** The options as a caller passes them. */
 export type ServerOptions = z.input<typeof ServerOptions>;
 
 /** How long a server that starts or ends beside this one has until it is reached, or gone. */
@@ -47,9 +47,9 @@ const RETRY_MS = 50;
 
 export class Server implements AsyncDisposable {
   readonly dataDir: string;
-  /** Whether it runs in this process. If another one had the data folder, it is that one, with its own options. */
+  /** Whether the server runs in this process. If another server had the data folder, this is that one, with its own options. */
   readonly own: boolean;
-  /** All that can be done with it: sessions, credentials, users, rules. */
+  /** The client for sessions, credentials, users and rules. */
   readonly client: Client;
   readonly #stack: AsyncDisposableStack;
 
@@ -60,7 +60,7 @@ export class Server implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  /** The server that runs on the data folder, else one in this process. */
+  /** Connects to the server of the data folder, or starts one in this process. */
   static async open(options: ServerOptions = {}): Promise<Server> {
     const { config, parts } = await resolveOptions(options);
     const { dataDir } = config;
@@ -92,8 +92,8 @@ export class Server implements AsyncDisposable {
   }
 
   /** The session of this agent key, created if there is none. */
-  async session(wish: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
-    return await this.client.open(wish, use);
+  async session(request: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
+    return await this.client.open(request, use);
   }
 
   /** Shuts a server of its own down cleanly: running code gets its grace period, kernels are saved. Another's goes on. */
@@ -120,7 +120,7 @@ async function resolveOptions(options: ServerOptions): Promise<ResolvedOptions> 
   const config = {
     ...resolveServerConfig(settings, environment.variables),
     ...{ host: '127.0.0.1', insecureHttp: false, advertise: undefined, tlsCert: undefined, tlsKey: undefined },
-    // Other servers on a Redis reach it by a port.
+    // Other servers on the same Redis reach this one by a port.
     port: given.port ?? (location.redis ? 0 : undefined),
   };
   const ofEnvironment = async (name: string) => readCredential(name);
@@ -133,9 +133,9 @@ function locationOf(dataDir: string, storage: Storage): StorageLocation {
   throw new CellaError('INVALID_OPTIONS', 'storage: files of a server lie in its data folder; name it with dataDir.');
 }
 
-/** Resolves when it answers. */
+/** Resolves when the server answers. */
 async function start(config: ServerConfig, parts: ServerParts): Promise<AsyncDisposable> {
-  const { serve } = await import('./serve.ts');
+  const { serve } = await import('./run-server.ts');
   const [ready, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const over = serve(config, parts, ended.promise, () => ready.resolve());
   await Promise.race([ready.promise, over]);

@@ -1,4 +1,4 @@
-/** The ids that the server gives (sortable by time), and the key of an agent in storage. */
+/** The ids that the server gives (sortable by time), and agent keys as storage has them. */
 
 import { randomBytes } from 'node:crypto';
 
@@ -37,12 +37,12 @@ export function storageKeyOf(ownerId: string, agentKey: string): string {
 
 const OWNED = /^~([^/]+~[a-z0-9]{12})\//;
 
-/** Whose agent it is. */
+/** The user who owns the key. */
 export function ownerIn(storageKey: string): string {
   return OWNED.exec(storageKey)?.[1] ?? 'local';
 }
 
-/** Undefined where it is the key of another user's agent. */
+/** Undefined for a key of another user. */
 export function agentKeyIn(ownerId: string, storageKey: string): string | undefined {
   if (isLocalUser(ownerId)) return OWNED.test(storageKey) ? undefined : storageKey;
   const mine = storageKeyOf(ownerId, '');

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { parseOwnJson } from '../lib/own-json.ts';
 import { PyObject, type PyValue, valueToWire } from '../protocol/py-values.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from './json-pieces.ts';
 
@@ -19,6 +21,7 @@ it.each([
   const text = await jsonText(value);
   expect(whole(text)).toBe(JSON.stringify(value));
   expect(jsonBytes(text)).toBe(Buffer.byteLength(JSON.stringify(value)));
+  expect(await parseOwnJson(Buffer.from(whole(text)))).toEqual(JSON.parse(JSON.stringify(value)));
 });
 
 it.each<[string, PyValue]>([
@@ -42,4 +45,29 @@ it.each<[string, PyValue]>([
 
 it('gives a small value as toWire does', async () => {
   expect(await toWireInSlices({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
+});
+
+it('reads back any JSON that is longer than what is read at once', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }), async (value) => {
+      // Some 40 places for the cuts of a long text.
+      const long = {
+        before: 'é😀"\\\ud83d'.repeat(100_000),
+        value,
+        list: [],
+        object: {},
+        empty: '',
+        after: [[[value]]],
+      };
+      const text = JSON.stringify(long);
+      expect(await parseOwnJson(Buffer.from(text))).toEqual(JSON.parse(text));
+    }),
+    { numRuns: 30 },
+  );
+});
+
+it('reads back a member that is called __proto__ as a member', async () => {
+  const text = `{"__proto__":{"a":1},"long":"${'x'.repeat(200_000)}"}`;
+  const value = await parseOwnJson(Buffer.from(text));
+  expect(JSON.stringify(value)).toBe(text);
 });

@@ -1,4 +1,4 @@
-/** JSON of values that somebody else has made: in slices, so that a large one does not hold up everybody else. */
+/** Writes untrusted values as JSON, in slices, so that a large value does not block the event loop. */
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { PyObject, type PyValue, valueToWire, type WireValue } from '../protocol/py-values.ts';
@@ -10,7 +10,7 @@ const SLICE = 64 * 1024;
 const PIECE = 256 * 1024;
 /** How many parts are written between two looks at the clock: small parts take long before they make a piece. */
 const PARTS = 500;
-/** How long it may work before others have their turn. */
+/** How long writing may take before other work gets a turn. */
 const TURN_MS = 8;
 
 /** One text, or the bytes of a long one in pieces. */
@@ -24,20 +24,29 @@ export class JsonPieces {
     this.pieces = pieces;
   }
 
-  /** For whoever does not know of it, and needs the value itself. */
+  /** For callers that do not know this class and need the value itself. */
   toJSON(): unknown {
     return JSON.parse(Buffer.concat([...this.pieces]).toString());
   }
 }
 
 /** What `JSON.stringify` gives for plain data: objects, lists, texts, numbers, booleans, null, and `toJSON` as a whole. */
-export async function jsonText(value: unknown): Promise<JsonText> {
-  return weigh(value, SMALL) >= 0 ? JSON.stringify(value) : await written(value, { wire: false });
+export async function jsonText(value: unknown, small = SMALL): Promise<JsonText> {
+  return weigh(value, small) >= 0 ? JSON.stringify(value) : await written(value, { wire: false });
+}
+
+/** The same, but of what is longer than `most` characters only the beginning, which is longer, too. */
+export async function jsonBeginning(value: unknown, most: number, small = SMALL): Promise<string> {
+  const text = await jsonText(value, small);
+  if (typeof text === 'string') return text.length > most ? text.slice(0, most + 1) : text;
+  // A character has three bytes at most. One that is cut is left out.
+  const bytes = Buffer.concat([...text]).subarray(0, 3 * (most + 1));
+  return new TextDecoder().decode(bytes, { stream: true }).slice(0, most + 1);
 }
 
 /** As `toWire`, but for a large value its JSON. */
-export async function toWireInSlices(value: PyValue): Promise<WireValue | JsonPieces> {
-  return weigh(value, SMALL) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
+export async function toWireInSlices(value: PyValue, small = SMALL): Promise<WireValue | JsonPieces> {
+  return weigh(value, small) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
 }
 
 async function written(value: unknown, how: { readonly wire: boolean }): Promise<readonly Buffer[]> {
@@ -50,6 +59,11 @@ async function written(value: unknown, how: { readonly wire: boolean }): Promise
 export function jsonBytes(text: JsonText): number {
   if (typeof text === 'string') return Buffer.byteLength(text);
   return text.reduce((total, piece) => total + piece.length, 0);
+}
+
+/** Whether its JSON has more than so many characters. Of a large value only a part is looked at. */
+export function isJsonLonger(value: unknown, most: number): boolean {
+  return weigh(value, most) < 0 || (JSON.stringify(value)?.length ?? 0) > most;
 }
 
 /** What is left of `room`; negative, without a look at the rest, where it is not enough. */
@@ -79,7 +93,7 @@ class Writer {
   #parts = 0;
   #since = performance.now();
 
-  /** True where it is time to let others have their turn. */
+  /** Returns true if other work should get a turn. */
   add(text: string): boolean {
     this.#text += text;
     this.#parts += 1;
@@ -108,7 +122,7 @@ class Writer {
   }
 }
 
-/** Yields where it may pause. `wire`: as `toWire` would have it. */
+/** Yields at points where it may pause. `wire`: writes the form of `toWire`. */
 function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void, undefined> {
   if (typeof value === 'string' && value.length > SLICE) yield* writeLong(value, to);
   else if (value instanceof JsonPieces) to.addPieces(value.pieces);

@@ -46,6 +46,14 @@ it('lines are in the file when the logs are closed, in their order', async () =>
   expect(lines.map((text) => JSON.parse(text).n)).toEqual(Array.from({ length: 5000 }, (_, n) => n));
 });
 
+it('many servers in one process listen for errors of stderr once', async () => {
+  await openLogs('info').close();
+  const before = process.stderr.listenerCount('error');
+  const all = Array.from({ length: 20 }, () => openLogs('info'));
+  expect(process.stderr.listenerCount('error')).toBe(before);
+  for (const logs of all) await logs.close();
+});
+
 it('a file that cannot be opened is told at once', () => {
   expect(() => openLogs('info', join(folder, 'missing', 'log'))).toThrow(
     expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining('ENOENT') }),

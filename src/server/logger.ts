@@ -1,6 +1,6 @@
 /**
- * Structured logs: one line of JSON a request. They never hold a token, a code, a cookie, a body or a query.
- * A log that cannot be written (a full disk, a pipe that nobody reads) costs lines, and never holds the server up.
+ * Structured logs: one JSON line per request. They never contain a token, a code, a cookie, a body or a query.
+ * If the log cannot be written (a full disk, a pipe without a reader), lines are lost, but the server never waits.
  */
 
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
@@ -8,22 +8,22 @@ import { type Logger, pino } from 'pino';
 import { CellaError } from '../protocol/errors.ts';
 import type { LogLevel } from '../settings/settings-table.ts';
 
-/** Lines are written many at a time: no request waits for one, and none is later than this. */
+/** Lines are written in batches of this size, and at the latest after this time. No request waits for them. */
 const GATHERED_BYTES = 4096;
 const FLUSH_MS = 100;
 /** Lines beyond this are dropped while nothing can be written. */
 const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
-/** How much one write takes along. */
+/** The most that one write contains. */
 const MAX_WRITE_BYTES = 1024 * 1024;
-/** After a write that failed; doubled with each that follows. */
+/** The pause after a failed write; doubled with each further failure. */
 const MIN_RETRY_MS = 5;
 const MAX_RETRY_MS = 1000;
-/** How long the end of a server waits for a reader that is slow. */
+/** How long the server's shutdown waits for a slow reader. */
 const CLOSE_TIMEOUT_MS = 1000;
 const STDERR = 2;
 const WARN = 40;
 
-/** Nobody will ever read what is written. */
+/** The log can never be written again. */
 const lostForGood = new Set(['EPIPE', 'EBADF', 'ECONNRESET']);
 /** The reader is slow, and may still read. */
 const slow = new Set(['EAGAIN', 'EBUSY', 'EINTR']);
@@ -87,7 +87,7 @@ export class LogWriter {
       if (left <= 0) return;
       const settled = Promise.withResolvers<string | undefined>();
       this.#onSettled = settled.resolve;
-      // Kept alive by this timer alone: a write that hangs ends with it.
+      // Only this timer keeps the process alive, so a hanging write does not.
       const timer = setTimeout(() => settled.resolve('late'), left);
       if (!this.#writing) this.#next();
       const failure = await settled.promise;
@@ -97,7 +97,7 @@ export class LogWriter {
     }
   }
 
-  /** A timer runs only while lines wait: a server that has nothing to tell sleeps. */
+  /** The timer runs only while lines wait, so an idle server does not wake up. */
   #after(ms: number): void {
     if (this.#timer) return;
     this.#timer = setTimeout(() => this.#next(), ms);
@@ -142,9 +142,9 @@ export class LogWriter {
   #take(): Buffer | undefined {
     if (this.#dropped > 0 && this.#bytes < MAX_BUFFERED_BYTES / 2) {
       const msg = 'log lines were dropped: the log could not be written';
-      const told = { level: WARN, time: new Date().toISOString(), pid: process.pid, dropped: this.#dropped, msg };
+      const entry = { level: WARN, time: new Date().toISOString(), pid: process.pid, dropped: this.#dropped, msg };
       this.#dropped = 0;
-      const line = `${JSON.stringify(told)}\n`;
+      const line = `${JSON.stringify(entry)}\n`;
       this.#lines.push(line);
       this.#bytes += Buffer.byteLength(line);
     }
@@ -159,10 +159,13 @@ export class LogWriter {
   }
 }
 
+/** One listener for all servers of this process. */
+const ignoreError = (): void => {};
+
 /** A pipe is written to through a descriptor of its own that does not block: a thread that waits in `write` cannot be ended. */
 function openStderr(): number {
-  // Whoever read it may be gone. If it is a socket, this also makes it one that does not block.
-  process.stderr.on('error', () => {});
+  // The reader may be gone. If stderr is a socket, accessing it here also makes it non-blocking.
+  process.stderr.off('error', ignoreError).on('error', ignoreError);
   try {
     if (fstatSync(STDERR).isFile()) return STDERR;
     return openSync(`/proc/self/fd/${STDERR}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);

@@ -14,7 +14,7 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 type Measured = Pick<SessionManager, 'metrics' | 'kernelMemory' | 'onEnded'>;
 
-/** Why a client was let go: it did not read, or may no longer. */
+/** Why a client was disconnected: it did not read, or was no longer authorized. */
 export type Dropped = 'slow' | 'refused';
 
 export class HttpMetrics {
@@ -23,12 +23,10 @@ export class HttpMetrics {
   readonly #clients: Gauge<'kind'>;
   readonly #dropped: Counter<'why'>;
   readonly #executions: Histogram<'status'>;
-  readonly #memory: Gauge;
-  readonly #host: Measured;
-  readonly #update: (told: SessionMetrics) => void;
+  readonly #measure: () => Promise<void>;
 
   /** `agents`: what is known of them now. */
-  constructor(host: Measured, agents: () => AgentMetrics, audit: Pick<AuditLog, 'refusals'>) {
+  constructor(sessions: Measured, agents: () => AgentMetrics, audit: Pick<AuditLog, 'refusals'>) {
     const registers = [this.#registry];
     registerProcessMetrics(this.#registry);
     this.#requests = new Histogram({
@@ -57,26 +55,13 @@ export class HttpMetrics {
       buckets: SECONDS,
       registers,
     });
-    this.#memory = new Gauge({
-      name: 'cella_kernels_memory_bytes',
-      help: 'Private memory of the kernels that live now.',
-      registers,
-    });
-    const refused = new Counter({
-      name: 'cella_refused_total',
-      help: 'What was refused, by its kind.',
-      labelNames: ['kind'],
-      registers,
-    });
-    this.#host = host;
-    const [tellHost, tellAgents] = [registerHostMetrics(this.#registry), registerAgentMetrics(this.#registry)];
-    this.#update = (told) => {
-      tellHost(told);
-      tellAgents(agents());
-      refused.reset();
-      for (const kind of refusalKinds) refused.inc({ kind }, audit.refusals.get(kind) ?? 0);
+    let measured: Measurement;
+    registerMeasured(this.#registry, () => measured);
+    this.#measure = async () => {
+      const [now, memory] = await Promise.all([sessions.metrics(), sessions.kernelMemory()]);
+      measured = { ...now, ...agents(), memory, refusals: audit.refusals };
     };
-    host.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
+    sessions.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
   }
 
   get contentType(): string {
@@ -87,7 +72,7 @@ export class HttpMetrics {
     this.#requests.observe({ method, route, status: String(status) }, ms / 1000);
   }
 
-  /** Gives what to call when it has gone. */
+  /** Returns a function to call when the client disconnects. */
   client(kind: ClientKind): () => void {
     this.#clients.inc({ kind });
     return () => this.#clients.dec({ kind });
@@ -98,70 +83,9 @@ export class HttpMetrics {
   }
 
   async text(): Promise<string> {
-    const [told, memory] = await Promise.all([this.#host.metrics(), this.#host.kernelMemory()]);
-    this.#update(told);
-    this.#memory.set(memory);
+    await this.#measure();
     return await this.#registry.metrics();
   }
-}
-
-/** Gives what to call with the numbers of the sessions, before somebody reads them. */
-function registerHostMetrics(registry: Registry): (told: SessionMetrics) => void {
-  const registers = [registry];
-  const gauge = (name: string, help: string) => {
-    const made = new Gauge({ name, help, registers });
-    return (value: number) => made.set(value);
-  };
-  // The host counts; here a counter only says what it has come to.
-  const counter = (name: string, help: string) => {
-    const made = new Counter({ name, help, registers });
-    return (value: number) => {
-      made.reset();
-      made.inc(value);
-    };
-  };
-  const live = gauge('cella_kernels_live', 'Kernels that live now.');
-  const spare = gauge('cella_kernels_spare', 'Kernels that wait for a session.');
-  const hibernated = gauge('cella_kernels_hibernated', 'Sessions of this server whose kernel sleeps.');
-  const recoveries = counter('cella_kernel_recoveries_total', 'Kernels that were brought back after they died.');
-  const restarts = counter('cella_kernel_restarts_total', 'Kernels that somebody had reset or restarted.');
-  const waits = counter('cella_kernel_waits_total', 'Calls that waited until another kernel had gone to sleep.');
-  const running = gauge('cella_executions_running', 'Executions that run now.');
-  const queued = gauge('cella_executions_queued', 'Executions that wait for their turn.');
-  const events = counter('cella_events_total', 'Events that were written.');
-  const lost = counter('cella_events_lost_total', 'Events that storage could not take.');
-  const failures = counter('cella_event_append_failures_total', 'Writes of events that failed.');
-  const readers = gauge('cella_event_readers', 'Readers of events now.');
-  const executions = new Counter({
-    name: 'cella_executions_total',
-    help: 'Executions that have ended, by how they did.',
-    labelNames: ['status'],
-    registers,
-  });
-  const turns = new Counter({
-    name: 'cella_turns_total',
-    help: 'Turns of coding agents that have ended, by how they did.',
-    labelNames: ['status'],
-    registers,
-  });
-  return (told) => {
-    live(told.pool.live);
-    spare(told.pool.spare);
-    hibernated(told.pool.hibernated);
-    recoveries(told.pool.recoveries);
-    restarts(told.restarts);
-    waits(told.pool.waits);
-    running(told.running);
-    queued(told.queued);
-    events(told.events);
-    lost(told.eventsLost);
-    failures(told.appendFailures);
-    readers(told.readers);
-    executions.reset();
-    for (const [status, count] of Object.entries(told.executions)) executions.inc({ status }, count);
-    turns.reset();
-    for (const [status, count] of Object.entries(told.turns)) turns.inc({ status }, count);
-  };
 }
 
 export interface AgentMetrics {
@@ -169,38 +93,83 @@ export interface AgentMetrics {
   readonly models: ModelTotals;
 }
 
-/** Gives what to call with the numbers, before somebody reads them. */
-function registerAgentMetrics(registry: Registry): (told: AgentMetrics) => void {
+interface Measurement extends SessionMetrics, AgentMetrics {
+  readonly memory: number;
+  readonly refusals: AuditLog['refusals'];
+}
+
+/** What others count. `now` is asked when somebody reads the metrics. */
+function registerMeasured(registry: Registry, now: () => Measurement): void {
   const registers = [registry];
-  const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
-  const counter = (name: string, help: string) => new Counter({ name, help, registers });
-  const live = gauge('cella_agents_live', 'Live runners of coding agents.');
-  const starting = gauge('cella_agents_starting', 'Runners that are starting.');
-  const busy = gauge('cella_agents_busy', 'Runners with a turn.');
-  const waiting = gauge('cella_agents_waiting', 'Turns that wait for a free runner.');
-  const started = counter('cella_agents_started_total', 'Runners that were started.');
-  const failures = counter('cella_agent_failures_total', 'Runners that ended unexpectedly.');
-  const calls = counter('cella_model_calls_total', 'Calls of models through the gateway.');
-  const cost = counter('cella_model_usd_total', 'What those have cost, where prices are known.');
-  const tokens = new Counter({
-    name: 'cella_model_tokens_total',
-    help: 'Tokens of models that went through the gateway.',
-    labelNames: ['kind'],
-    registers,
-  });
-  return ({ runners, models }) => {
-    live.set(runners.live);
-    starting.set(runners.starting);
-    busy.set(runners.busy);
-    waiting.set(runners.waiting);
-    // Others count; here a counter only says what it has come to.
-    for (const one of [started, failures, calls, cost, tokens]) one.reset();
-    started.inc(runners.started);
-    failures.inc(runners.failures);
-    calls.inc(models.calls);
-    cost.inc(models.costUsd);
-    for (const [kind, count] of Object.entries(models.tokens)) tokens.inc({ kind }, count);
-  };
+  const gauge = (name: string, help: string, valueIn: (now: Measurement) => number) =>
+    new Gauge({
+      ...{ name, help, registers },
+      collect() {
+        this.set(valueIn(now()));
+      },
+    });
+  const counter = (name: string, help: string, valueIn: (now: Measurement) => number) =>
+    new Counter({
+      ...{ name, help, registers },
+      collect() {
+        this.reset();
+        this.inc(valueIn(now()));
+      },
+    });
+  type Values = Iterable<readonly [string, number]>;
+  const counters = (name: string, help: string, label: 'status' | 'kind', valuesIn: (now: Measurement) => Values) =>
+    new Counter({
+      ...{ name, help, registers, labelNames: [label] },
+      collect() {
+        this.reset();
+        for (const [value, count] of valuesIn(now())) this.inc({ [label]: value }, count);
+      },
+    });
+  gauge('cella_kernels_live', 'Kernels that live now.', ({ pool }) => pool.live);
+  gauge('cella_kernels_spare', 'Kernels that wait for a session.', ({ pool }) => pool.spare);
+  gauge(
+    'cella_kernels_hibernated',
+    'Sessions of this server whose kernel is hibernated.',
+    ({ pool }) => pool.hibernated,
+  );
+  gauge('cella_kernels_memory_bytes', 'Private memory of the kernels that live now.', ({ memory }) => memory);
+  counter(
+    'cella_kernel_recoveries_total',
+    'Kernels that were brought back after they died.',
+    ({ pool }) => pool.recoveries,
+  );
+  counter('cella_kernel_restarts_total', 'Kernels that somebody had reset or restarted.', ({ restarts }) => restarts);
+  counter(
+    'cella_kernel_waits_total',
+    'Calls that waited until another kernel was hibernated.',
+    ({ pool }) => pool.waits,
+  );
+  gauge('cella_executions_running', 'Executions that run now.', ({ running }) => running);
+  gauge('cella_executions_queued', 'Executions that wait for their turn.', ({ queued }) => queued);
+  counter('cella_events_total', 'Events that were written.', ({ events }) => events);
+  counter('cella_events_lost_total', 'Events that storage could not take.', ({ eventsLost }) => eventsLost);
+  counter('cella_event_append_failures_total', 'Writes of events that failed.', ({ appendFailures }) => appendFailures);
+  gauge('cella_event_readers', 'Readers of events now.', ({ readers }) => readers);
+  counters('cella_executions_total', 'Executions that have ended, by how they did.', 'status', ({ executions }) =>
+    Object.entries(executions),
+  );
+  counters('cella_turns_total', 'Turns of coding agents that have ended, by how they did.', 'status', ({ turns }) =>
+    Object.entries(turns),
+  );
+  counters('cella_refused_total', 'What was refused, by its kind.', 'kind', ({ refusals }) =>
+    refusalKinds.map((kind) => [kind, refusals.get(kind) ?? 0] as const),
+  );
+  gauge('cella_runners_live', 'Live runners of coding agents.', ({ runners }) => runners.live);
+  gauge('cella_runners_starting', 'Runners that are starting.', ({ runners }) => runners.starting);
+  gauge('cella_runners_busy', 'Runners with a turn.', ({ runners }) => runners.busy);
+  gauge('cella_runners_waiting', 'Turns that wait for a free runner.', ({ runners }) => runners.waiting);
+  counter('cella_runners_started_total', 'Runners that were started.', ({ runners }) => runners.started);
+  counter('cella_runner_failures_total', 'Runners that ended unexpectedly.', ({ runners }) => runners.failures);
+  counter('cella_model_calls_total', 'Calls of models through the gateway.', ({ models }) => models.calls);
+  counter('cella_model_usd_total', 'What those have cost, where prices are known.', ({ models }) => models.costUsd);
+  counters('cella_model_tokens_total', 'Tokens of models that went through the gateway.', 'kind', ({ models }) =>
+    Object.entries(models.tokens),
+  );
 }
 
 /** These come of a timer that wakes the process all the time. */

@@ -1,6 +1,7 @@
 /** Limits on what one client can make the server do or hold: rates, concurrency, bytes of unfinished requests. */
 
 import { BoundedMap } from '../lib/bounded-map.ts';
+import { TokenBucket } from '../lib/token-bucket.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 export interface RateOptions {
@@ -14,34 +15,9 @@ export interface RateOptions {
   readonly elapsed?: () => number;
 }
 
-/** Starts full, with `burst` tokens, and is filled at a constant rate. */
-class TokenBucket {
-  readonly #burst: number;
-  readonly #perSecond: number;
-  #left: number;
-  #filledAt: number;
-
-  constructor(burst: number, perSecond: number, now: number) {
-    this.#burst = burst;
-    this.#perSecond = perSecond;
-    this.#left = burst;
-    this.#filledAt = now;
-  }
-
-  /** Takes them and returns 0, or returns in how many milliseconds there will be enough. */
-  take(count: number, now: number): number {
-    const filled = (Math.max(0, now - this.#filledAt) / 1000) * this.#perSecond;
-    this.#left = Math.min(this.#burst, this.#left + filled);
-    this.#filledAt = now;
-    if (this.#left < count) return Math.ceil(((count - this.#left) / this.#perSecond) * 1000);
-    this.#left -= count;
-    return 0;
-  }
-}
-
 /** A token bucket per key, in the memory of this server. A bounded number of buckets is kept. */
 export class RateLimiter {
-  readonly #perSecond: number;
+  readonly #msPerToken: number;
   readonly #burst: number;
   readonly #what: string;
   readonly #elapsed: () => number;
@@ -54,7 +30,7 @@ export class RateLimiter {
     what = 'Too many requests',
     elapsed = () => performance.now(),
   }: RateOptions = {}) {
-    this.#perSecond = perSecond;
+    this.#msPerToken = 1000 / perSecond;
     this.#burst = burst;
     this.#what = what;
     this.#buckets = new BoundedMap(mostBuckets);
@@ -71,8 +47,8 @@ export class RateLimiter {
    */
   admit(key: string, wanted = 1): void {
     const now = this.#elapsed();
-    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#burst, this.#perSecond, now);
-    // Also where it was there: the bucket that was set longest ago is the first to go.
+    const bucket = this.#buckets.get(key) ?? new TokenBucket(this.#burst, this.#msPerToken, now);
+    // Set an existing bucket again, too: the map drops the bucket that was set longest ago.
     this.#buckets.set(key, bucket);
     const retryAfterMs = bucket.take(Math.min(wanted, this.#burst), now);
     if (retryAfterMs === 0) return;
@@ -84,8 +60,8 @@ export class RateLimiter {
 
 /** How many frames one WebSocket client may send. */
 export class FrameRateLimit {
-  readonly #frames = new TokenBucket(2000, 1000, performance.now());
-  readonly #control = new TokenBucket(1000, 50, performance.now());
+  readonly #frames = new TokenBucket(2000, 1, performance.now());
+  readonly #control = new TokenBucket(1000, 20, performance.now());
 
   /** False if it is one too many. */
   frame(): boolean {
@@ -109,27 +85,19 @@ export class ConcurrencyLimit {
     this.#refusal = refusal;
   }
 
-  /** Throws if one more is too many. */
-  check(whose: string): void {
-    if (this.isFull(whose)) throw this.#refusal(this.#most);
-  }
-
-  isFull(whose: string): boolean {
-    return this.#of(whose) >= this.#most;
-  }
-
-  /** Returns a function to call at its end. */
-  enter(whose: string): () => void {
-    this.#counts.set(whose, this.#of(whose) + 1);
-    return () => {
-      const others = this.#of(whose) - 1;
+  /** Counts one more until disposed of, or throws if that is too many. Synchronous, so concurrent callers cannot exceed it. */
+  enter(whose: string): Disposable {
+    const before = this.#counts.get(whose) ?? 0;
+    if (before >= this.#most) throw this.#refusal(this.#most);
+    this.#counts.set(whose, before + 1);
+    // A DisposableStack runs its callbacks only once, even if it is disposed of repeatedly.
+    const place = new DisposableStack();
+    place.defer(() => {
+      const others = (this.#counts.get(whose) ?? 0) - 1;
       if (others === 0) this.#counts.delete(whose);
       else this.#counts.set(whose, others);
-    };
-  }
-
-  #of(whose: string): number {
-    return this.#counts.get(whose) ?? 0;
+    });
+    return place;
   }
 }
 
@@ -140,19 +108,22 @@ export function perSessionLimit(what: string, most: number): ConcurrencyLimit {
 }
 
 export interface ByteReservation extends Disposable {
-  /** RATE_LIMITED if these bytes are too many beside what is held already. They count until it is disposed of. */
+  /** Throws RATE_LIMITED if the key would hold too many bytes. They count until disposed of. */
   add(bytes: number): void;
   /** As `add`, but sets the total of this reservation. */
   resize(bytes: number): void;
 }
 
 /** Bytes that unfinished requests hold in memory, per key. */
-export class ByteBudget {
+export class ByteLimit {
   readonly #most: number;
+  readonly #what: string;
   readonly #held = new Map<string, number>();
 
-  constructor(most: number) {
+  /** `what` is held, in words. */
+  constructor(most: number, what = 'Requests that are under way') {
     this.#most = most;
+    this.#what = what;
   }
 
   reserve(whose: string): ByteReservation {
@@ -164,14 +135,46 @@ export class ByteBudget {
       if (all === 0) this.#held.delete(whose);
       else this.#held.set(whose, all);
       if (more <= 0 || all <= this.#most) return;
-      const message = `Requests that are under way hold more than ${this.#most} bytes.`;
+      const message = `${this.#what} hold more than ${this.#most} bytes.`;
       throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
     };
     return { resize, add: (bytes) => resize(own + bytes), [Symbol.dispose]: () => resize(0) };
   }
 }
 
-const MOST_FOLLOWERS = 1000;
+interface UnsentResponse {
+  readonly bytes: number;
+  readonly cut: () => void;
+}
+
+/** Limits the memory of responses that clients have not read, per key. Above the limit, the oldest are cut off. */
+export class UnsentResponseLimit {
+  readonly #most: number;
+  readonly #held = new Map<string, { bytes: number; readonly responses: Set<UnsentResponse> }>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Counts until disposed of. Calls `cut` if newer responses of the key need the room. The newest always stays. */
+  hold(whose: string, bytes: number, cut: () => void): Disposable {
+    const own: UnsentResponse = { bytes, cut };
+    const all = this.#held.get(whose) ?? { bytes: 0, responses: new Set() };
+    const forget = (one: UnsentResponse) => {
+      if (all.responses.delete(one)) all.bytes -= one.bytes;
+      if (all.responses.size === 0 && this.#held.get(whose) === all) this.#held.delete(whose);
+    };
+    all.responses.add(own);
+    all.bytes += bytes;
+    this.#held.set(whose, all);
+    for (const oldest of all.responses) {
+      if (all.bytes <= this.#most || oldest === own) break;
+      forget(oldest);
+      oldest.cut();
+    }
+    return { [Symbol.dispose]: () => forget(own) };
+  }
+}
 
 export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 
@@ -179,35 +182,38 @@ export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 type CountClient = (kind: ClientKind) => () => void;
 
 interface Follower {
+  readonly userId: string;
   readonly authMethod: { readonly id: string };
 }
 
-/** Clients that follow a session, by their credential: a bounded number, so that none takes all connections. */
+/** All tokens and logins of one user together may do as much as this many single ones. */
+export const CREDENTIALS_AT_ONCE = 4;
+
+/** Limits clients that follow sessions, per credential and per user, so that none takes all connections. */
 export class Followers {
   readonly #count: CountClient;
-  readonly #open = new ConcurrencyLimit(MOST_FOLLOWERS, tooManyFollowers);
+  readonly #open: ConcurrencyLimit;
+  readonly #openOfUser: ConcurrencyLimit;
 
-  constructor(count: CountClient) {
+  constructor(most: number, count: CountClient) {
+    this.#open = new ConcurrencyLimit(most, tooManyFollowers('with this token'));
+    this.#openOfUser = new ConcurrencyLimit(CREDENTIALS_AT_ONCE * most, tooManyFollowers('of this user'));
     this.#count = count;
   }
 
-  /** Call it before something starts that the client could not follow. */
-  check({ authMethod }: Follower): void {
-    this.#open.check(authMethod.id);
-  }
-
-  /** Returns a function to call at its end. */
-  enter({ authMethod }: Follower, kind: ClientKind): () => void {
-    const gone = this.#count(kind);
-    const left = this.#open.enter(authMethod.id);
-    return () => {
-      gone();
-      left();
-    };
+  /** Counts one more until disposed of. Throws RATE_LIMITED at the limit, so call it before starting the work to follow. */
+  enter({ userId, authMethod }: Follower, kind: ClientKind): Disposable {
+    using place = new DisposableStack();
+    place.use(this.#open.enter(authMethod.id));
+    place.use(this.#openOfUser.enter(userId));
+    place.defer(this.#count(kind));
+    return place.move();
   }
 }
 
-function tooManyFollowers(most: number): CellaError {
-  const message = `${most} connections follow sessions with this token already.`;
-  return new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
-}
+const tooManyFollowers =
+  (whose: string) =>
+  (most: number): CellaError => {
+    const message = `${most} connections ${whose} follow sessions already.`;
+    return new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
+  };

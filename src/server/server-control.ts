@@ -1,11 +1,11 @@
-/** The shutdown of a running server: who asks for it, how far it is, and how it went. */
+/** The shutdown of a running server: its request, progress and outcome, and the error for new work. */
 
-import type { CellaError } from '../protocol/errors.ts';
+import { CellaError } from '../protocol/errors.ts';
 
 export class ServerControl {
   readonly startedAt = Date.now();
-  readonly #stopping = new AbortController();
-  readonly #ending = new AbortController();
+  readonly #draining = new AbortController();
+  readonly #closing = new AbortController();
   readonly #requested = Promise.withResolvers<number>();
   readonly #saved = Promise.withResolvers<CellaError | undefined>();
   #url = '';
@@ -21,13 +21,13 @@ export class ServerControl {
   }
 
   /** Aborted when the server takes no new work. */
-  get stopping(): AbortSignal {
-    return this.#stopping.signal;
+  get draining(): AbortSignal {
+    return this.#draining.signal;
   }
 
   /** Aborted when the server closes: long-lived connections end with it. */
-  get ending(): AbortSignal {
-    return this.#ending.signal;
+  get closing(): AbortSignal {
+    return this.#closing.signal;
   }
 
   /** Resolves with the grace period of the first request to stop. */
@@ -35,7 +35,7 @@ export class ServerControl {
     return this.#requested.promise;
   }
 
-  /** Resolves when everything is saved, or with what could not be. */
+  /** Resolves when everything is saved, or with the error if something could not be. */
   get saved(): Promise<CellaError | undefined> {
     return this.#saved.promise;
   }
@@ -49,7 +49,7 @@ export class ServerControl {
   /** No new work from here on. `hurry` is called when the grace period of a later request is over. */
   drain(hurry: () => void): void {
     this.#hurry = hurry;
-    this.#stopping.abort();
+    this.#draining.abort();
   }
 
   reportSaved(failure?: CellaError): void {
@@ -57,7 +57,18 @@ export class ServerControl {
   }
 
   end(): void {
-    this.#stopping.abort();
-    this.#ending.abort();
+    this.#draining.abort();
+    this.#closing.abort();
   }
+}
+
+/** By then another server, or this one after a restart, may take the work. */
+const RETRY_AFTER_MS = 5000;
+
+/** The server takes no new work. `advice`: what to do instead of asking again. */
+export function drainingError(advice?: string): CellaError {
+  return new CellaError('SERVER_STOPPING', 'The server is shutting down and takes no new work.', {
+    details: { retryAfterMs: RETRY_AFTER_MS },
+    advice,
+  });
 }

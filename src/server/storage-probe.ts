@@ -1,4 +1,4 @@
-/** Whether what a server writes arrives: a small write of each kind, at most every few seconds, and never for long. */
+/** Checks that storage accepts writes: one small write of each kind, at most every few seconds, with a timeout. */
 
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { Storage } from '../storage/contract.ts';
 import { storageFailed } from '../storage/file/file-errors.ts';
 
-/** An outcome is told for this long: whoever asks more often costs nothing. */
+/** How long an outcome is reused, so that frequent checks cost nothing. */
 const GOOD_FOR_MS = 5000;
 const BAD_FOR_MS = 1000;
 const TIMEOUT_MS = 5000;

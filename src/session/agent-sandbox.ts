@@ -1,13 +1,13 @@
-/** A sandbox for a coding agent: a second one beside the kernel's, for the same user, with the same folders and policy. */
+/** A sandbox for a coding agent: a second one next to the kernel's, for the same user, with the same folders and policy. */
 
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import type { Executor, KernelHost, KernelHostListener, RunningProgram } from '../environments/kernel-host.ts';
 import { runToEnd } from '../environments/run-to-end.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ProgramSpec } from '../protocol/host-payloads.ts';
+import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
 import { dataFolder } from './data-folders.ts';
-import { SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
+import { ExecutorConfig, withExecutorAdvice } from './executor-config.ts';
 import { checkOptions, type SessionOptions } from './session-options.ts';
 import { acquireExecutor } from './shared-resources.ts';
 
@@ -44,7 +44,7 @@ export async function openAgentSandbox(options: AgentSandboxOptions): Promise<Ag
   const checked = checkOptions(options.session);
   return await withExecutorAdvice(checked.executor, async () => {
     const dataDir = dataFolder(checked.dataDir);
-    const launch = await SandboxConfig.prepare(checked, dataDir);
+    const launch = await ExecutorConfig.prepare(checked, dataDir);
     if (options.workspaceOf !== undefined) launch.useWorkspaceOf(options.workspaceOf, dataDir);
     const { kind } = launch.executorChoice;
     if (kind === 'in-process' || !launch.isolated) throw notIsolated(kind);

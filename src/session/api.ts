@@ -1,10 +1,5 @@
 /** The interfaces of a session: code, state, checkpoints, its four namespaces and its coding agent. Local and remote sessions implement them. */
 
-import type { DepsStatus } from '../namespaces/deps/deps.ts';
-import type { SkillInfo, SkillProblem } from '../namespaces/skills/skill.ts';
-import type { NewSkill } from '../namespaces/skills/skills.ts';
-import type { ToolProblem } from '../namespaces/tools/catalog.ts';
-import type { ToolInfo } from '../namespaces/tools/tool-info.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
@@ -17,7 +12,18 @@ import type {
   Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
-import type { ArtifactFacts, ArtifactInfo, DepsResult } from '../protocol/namespace-models.ts';
+import type {
+  ArtifactFacts,
+  ArtifactInfo,
+  DepsResult,
+  DepsStatus,
+  NewSkill,
+  Skill,
+  SkillInfo,
+  SkillProblem,
+  ToolInfo,
+  ToolProblem,
+} from '../protocol/namespace-models.ts';
 import type { PermissionDecision, PermissionInfo } from '../protocol/permission.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
@@ -99,10 +105,7 @@ export interface SessionApi extends NamespacesApi, AsyncDisposable {
   isComplete(code: string): Promise<Completeness>;
   history(): Promise<readonly HistoryEntry[]>;
   variables(): Promise<readonly Variable[]>;
-  /**
-   * What threads, tasks and child processes write or show after their cell has ended, and automatic saves. For one
-   * reader at a time.
-   */
+  /** Output of threads, tasks and child processes after their cell has ended, and automatic saves. For one reader at a time. */
   background(): AsyncIterable<BackgroundEvent>;
   /** Ends the session. Variables are saved first, unless code still runs. */
   close(): Promise<void>;
@@ -111,7 +114,7 @@ export interface SessionApi extends NamespacesApi, AsyncDisposable {
 }
 
 export interface PromptOptions {
-  /** By default the agent of the last turn, else `claude`. */
+  /** Defaults to the agent of the last turn, or else `claude`. */
   readonly agent?: AgentName;
   readonly mode?: PermissionMode;
   readonly model?: string;
@@ -134,14 +137,14 @@ export interface AgentApi {
   agents(): Promise<readonly CodingAgent[]>;
   /** Starts a runner ahead of a prompt. False if there is no room for one. */
   warmAgent(agent: AgentName): Promise<boolean>;
-  /** Iterate over it for the events, or await `turn` for how it ended. `turn` resolves also if the turn failed. */
+  /** Iterate over it for the events, or await `turn` for the outcome. `turn` also resolves if the turn failed. */
   prompt(prompt: string, options?: PromptOptions): PromptedTurn;
   /** Stops the running turn, also while a permission is pending. Returns the turns that were stopped. */
   stop(options?: { readonly turn?: string; readonly all?: boolean }): Promise<readonly string[]>;
   transcript(options?: { readonly conversation?: string }): Promise<Transcript>;
   /** Permission requests, oldest first. */
   permissions(options?: { readonly state?: 'pending' | 'resolved' }): Promise<readonly PermissionInfo[]>;
-  /** Throws `ALREADY_RESOLVED` if it was decided before; `details` say by whom, and how. */
+  /** Throws `ALREADY_RESOLVED` if it was decided before; `details` contain the earlier decision and its user. */
   decidePermission(id: string, decision: PermissionDecision): Promise<PermissionInfo>;
 }
 
@@ -149,17 +152,7 @@ export interface PromptedTurn extends AsyncIterable<TurnEvent> {
   readonly turn: Promise<TurnInfo>;
 }
 
-// The client imports nothing below this file, so the types of the namespaces are exported from here.
-export type { DepsStatus } from '../namespaces/deps/deps.ts';
-export type { SkillInfo, SkillParameter, SkillProblem } from '../namespaces/skills/skill.ts';
-export type { NewSkill } from '../namespaces/skills/skills.ts';
-export type { ToolProblem } from '../namespaces/tools/catalog.ts';
-export type { Parameter as ToolParameter } from '../namespaces/tools/parameters.ts';
-export type { Approval, ApprovalRequest, Approve } from '../namespaces/tools/tool-approval.ts';
-export type { RecipeInfo, ToolInfo } from '../namespaces/tools/tool-info.ts';
-export type { DepsResult } from '../protocol/namespace-models.ts';
-
-/** For work that may take long. */
+/** Options for work that may take long. */
 export interface WorkOptions {
   readonly signal?: AbortSignal;
   /** Called with one line of progress. */
@@ -178,7 +171,7 @@ export interface DepsApi {
 
 export interface SkillsApi {
   list(): Promise<readonly SkillInfo[]>;
-  get(name: string): Promise<SkillInfo & { readonly source: string }>;
+  get(name: string): Promise<Skill>;
   search(query: string, options?: { readonly limit?: number }): Promise<readonly SkillInfo[]>;
   create(skill: NewSkill, options?: { readonly replace?: boolean }): Promise<SkillInfo>;
   delete(name: string): Promise<void>;
@@ -191,6 +184,8 @@ export interface ArtifactsApi {
   list(page?: {
     readonly after?: string | undefined;
     readonly limit?: number | undefined;
+    /** Ends the page once its entries reach this many characters of JSON. */
+    readonly enough?: number | undefined;
   }): Promise<readonly ArtifactInfo[]>;
   get(name: string): Promise<ArtifactInfo>;
   exists(name: string): Promise<boolean>;
@@ -203,28 +198,37 @@ export interface ArtifactsApi {
   delete(name: string): Promise<void>;
 }
 
-export interface ToolsApi {
+/** The tools of a user. A call needs a session. */
+export interface ToolCatalogApi {
   list(): Promise<readonly ToolInfo[]>;
   search(query: string, options?: { readonly limit?: number }): Promise<readonly ToolInfo[]>;
   describe(name: string): Promise<ToolInfo>;
-  call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
-  /** Checks and stores a definition in YAML. `where`: its name in error messages, such as the file. */
-  add(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
-  /** Deletes a stored definition. False if there is none of that name. */
-  remove(name: string): Promise<boolean>;
+  /** Checks and stores a definition in YAML. `where` names its source, such as a file, in error messages. */
+  create(yaml: string, options?: { readonly replace?: boolean; readonly where?: string }): Promise<ToolInfo>;
+  /** Deletes a stored definition. `TOOL_NOT_FOUND` if there is none of that name. */
+  delete(name: string): Promise<void>;
   problems(): Promise<readonly ToolProblem[]>;
+}
+
+export interface ToolsApi extends ToolCatalogApi {
+  call(name: string, named: Record<string, PyValue>, options?: ToolCallOptions): Promise<PyValue>;
 }
 
 export interface ToolCallOptions extends WorkOptions {
   readonly recipe?: string;
   readonly positional?: readonly PyValue[];
-  /** The caller approves the call: nobody else is asked. */
+  /** The caller approves the call, so nobody else is asked. */
   readonly approved?: boolean;
 }
 
-export interface NamespacesApi {
-  readonly tools: ToolsApi;
+/** What belongs to a user, independent of sessions. */
+export interface UserNamespacesApi {
+  readonly tools: ToolCatalogApi;
   readonly skills: SkillsApi;
   readonly artifacts: ArtifactsApi;
   readonly deps: DepsApi;
+}
+
+export interface NamespacesApi extends UserNamespacesApi {
+  readonly tools: ToolsApi;
 }

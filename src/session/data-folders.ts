@@ -18,18 +18,12 @@ import { systemCode } from '../lib/errno.ts';
 import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import { CellaError } from '../protocol/errors.ts';
-import {
-  checkFolderId,
-  fileRights,
-  folderProblem,
-  isSandboxUid,
-  resolveFolder,
-  type SandboxUser,
-  sandboxUser,
-} from '../sandbox/spec.ts';
+import { checkFoldersAnswer } from '../sandbox/folder-answers.ts';
+import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/named-folders.ts';
+import { fileRights, isSandboxUid, type SandboxUser, sandboxUser } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
-import { folderName } from '../storage/folder-name.ts';
+import { folderName } from '../storage/validation.ts';
 import type { SessionOptions } from './session-options.ts';
 
 /** Its path inside a sandbox, for every key. */
@@ -46,9 +40,9 @@ export interface KeyFolder extends SandboxUser {
 let madeFolders = 0;
 
 /** A folder that belongs to no key yet. */
-export function makeUnclaimedFolder(agents: string, isolated: boolean): KeyFolder {
-  const own = join(agents, `${UNCLAIMED_PREFIX}${process.pid}-${Date.now().toString(36)}-${madeFolders++}`);
-  mkdirSync(agents, { recursive: true, mode: 0o700 });
+export function makeUnclaimedFolder(keyFolders: string, isolated: boolean): KeyFolder {
+  const own = join(keyFolders, `${UNCLAIMED_PREFIX}${process.pid}-${Date.now().toString(36)}-${madeFolders++}`);
+  mkdirSync(keyFolders, { recursive: true, mode: 0o700 });
   mkdirSync(own);
   // World-readable, whatever the umask: only the host's user can reach its parent folder.
   chmodSync(own, 0o755);
@@ -70,12 +64,13 @@ function findKeyFolder(own: string, isolated: boolean): KeyFolder | undefined {
     return { path: own, ...fresh };
   }
   const { uid, gid } = workspace;
-  // Copied from elsewhere, or made without a sandbox: the code sees it as its own, and it stays as it is on disk.
-  const home: KeyFolder = isSandboxUid(uid)
+  // Copied from elsewhere, or created without a sandbox: the code sees the folder as its own, and its owner on disk stays the
+  // same.
+  const folder: KeyFolder = isSandboxUid(uid)
     ? { path: own, root: true, uid, gid }
     : { path: own, ...fresh, owner: [uid, gid] };
-  makeSubfolders(home);
-  return home;
+  makeSubfolders(folder);
+  return folder;
 }
 
 export function folderExists(own: string): boolean {
@@ -83,9 +78,9 @@ export function folderExists(own: string): boolean {
 }
 
 /** Gives an unclaimed folder to a key. False if the key has one by now. */
-export function claimKeyFolder(nobodys: string, own: string): boolean {
+export function claimKeyFolder(unclaimed: string, own: string): boolean {
   try {
-    renameSync(nobodys, own);
+    renameSync(unclaimed, own);
     return true;
   } catch (cause) {
     const code = systemCode(cause);
@@ -117,12 +112,12 @@ const foldersInUse = new Map<string, { sessions: number; orphaned: boolean }>();
 
 /** Returns the function to call when the session ends. */
 export function enterKeyFolder(own: string): () => void {
-  const home = foldersInUse.get(own) ?? { sessions: 0, orphaned: false };
-  foldersInUse.set(own, home);
-  home.sessions++;
+  const folder = foldersInUse.get(own) ?? { sessions: 0, orphaned: false };
+  foldersInUse.set(own, folder);
+  folder.sessions++;
   return () => {
-    home.sessions--;
-    if (home.sessions === 0 && !home.orphaned) foldersInUse.delete(own);
+    folder.sessions--;
+    if (folder.sessions === 0 && !folder.orphaned) foldersInUse.delete(own);
   };
 }
 
@@ -135,26 +130,26 @@ export async function isKeyFolderUnused(
   mine: boolean,
   others: (() => Promise<boolean>) | undefined,
 ): Promise<boolean> {
-  const home = foldersInUse.get(own);
-  if (mine && home) home.orphaned = true;
-  if (home && home.sessions > 0) return false;
+  const folder = foldersInUse.get(own);
+  if (mine && folder) folder.orphaned = true;
+  if (folder && folder.sessions > 0) return false;
   // Without records, only the key that owns the folder can end it.
-  const unused = others ? !(await others()) : mine || home?.orphaned === true;
+  const unused = others ? !(await others()) : mine || folder?.orphaned === true;
   if (unused) foldersInUse.delete(own);
   return unused;
 }
 
 const sweptFolders = new Set<string>();
 
-/** Removes what ended processes have left, once per process. */
-export function sweepUnclaimedFolders(agents: string): void {
-  if (sweptFolders.has(agents)) return;
-  sweptFolders.add(agents);
-  for (const name of readdirSync(agents)) {
+/** Removes what ended processes left behind, once per process. */
+export function sweepUnclaimedFolders(keyFolders: string): void {
+  if (sweptFolders.has(keyFolders)) return;
+  sweptFolders.add(keyFolders);
+  for (const name of readdirSync(keyFolders)) {
     const pid = name.startsWith(UNCLAIMED_PREFIX)
       ? Number(name.slice(UNCLAIMED_PREFIX.length).split('-')[0])
       : process.pid;
-    if (pid !== process.pid && !isProcessAlive(pid)) discardUnclaimedFolder(join(agents, name));
+    if (pid !== process.pid && !isProcessAlive(pid)) discardUnclaimedFolder(join(keyFolders, name));
   }
 }
 
@@ -179,8 +174,8 @@ export function dataFolder(wanted: string | undefined): string {
   const path = resolve(named);
   try {
     // Making folders in /proc and the like never ends.
-    const place = path.split('/')[1] ?? '';
-    if (['proc', 'sys', 'dev'].includes(place)) throw new Error(`/${place} holds no files of its own`);
+    const top = path.split('/')[1] ?? '';
+    if (['proc', 'sys', 'dev'].includes(top)) throw new Error(`/${top} holds no files of its own`);
     mkdirSync(path, { recursive: true, mode: 0o700 });
     const real = realpathSync.native(path);
     realPaths.set(named, real);
@@ -224,6 +219,7 @@ export interface WorkspaceQuery extends Pick<SessionOptions, WorkspaceOption> {
 /** Undefined if no kernel has made it yet. */
 export async function findWorkspace(whose: WorkspaceQuery, records: RecordStore): Promise<FilesRoot | undefined> {
   const { agentKey, cwd, dataDir, folderLinks, folderIds, executor = 'subprocess', sandbox } = whose;
+  await checkFoldersAnswer({ cwd });
   // A fork works in the folder of its parent.
   const owner = (await records.get(agentKey))?.workspaceOf ?? agentKey;
   const own = join(dataDir, 'agents', folderName(owner));

@@ -34,15 +34,15 @@ export async function listKernels({ dataDir, storage: given, which }: ListKernel
 async function describeKernel(storage: Storage, record: SessionRecord, processes: ProcessTable): Promise<KernelInfo> {
   const { agentKey, lastSave, executions, workspaceOf, lastUsedAt } = record;
   const held = await storage.locks.ownerOf(agentKey);
-  const holder = held && { pid: held.pid, since: held.since };
+  const owner = held && { pid: held.pid, since: held.since };
   // The pid in an old record may belong to another process by now.
-  const isIts = holder && record.pid !== undefined && (await processes.descends(record.pid, holder.pid));
+  const isIts = owner && record.pid !== undefined && (await processes.descends(record.pid, owner.pid));
   const pid = isIts ? record.pid : undefined;
   const memoryBytes = pid === undefined ? undefined : await processes.memoryOf(pid);
   return {
     agentKey,
-    state: holder ? 'live' : 'hibernated',
-    holder,
+    state: owner ? 'live' : 'hibernated',
+    owner,
     pid,
     memoryBytes,
     idleMs: Math.max(0, Date.now() - lastUsedAt),

@@ -1,7 +1,7 @@
 /** KernelPool: sessions by agent key, with a limit on how many kernels are alive at a time. */
 
 import { z } from 'zod';
-import { AcquireGroup, type KernelSlots, LimitedKernelSlots } from '../kernel-manager/kernel-slots.ts';
+import { type KernelSlots, LimitedKernelSlots, SlotWaiters } from '../kernel-manager/kernel-slots.ts';
 import { IdleTimeout } from '../lib/deadline.ts';
 import { omitUndefined } from '../lib/omit-undefined.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -9,8 +9,8 @@ import { parseOptions } from '../protocol/parse.ts';
 import { AgentKey } from '../protocol/session-info.ts';
 import type { ForkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
+import { ExecutorConfig } from './executor-config.ts';
 import { listKernels } from './kernel-list.ts';
-import { SandboxConfig } from './sandbox-config.ts';
 import { Session } from './session.ts';
 import {
   type CheckedOptions,
@@ -34,7 +34,7 @@ export const PoolLimits = z.strictObject({
 export type PoolOptions = z.input<typeof PoolLimits> & {
   /** For a server: also accepts keys that start with ~, which belong to its users. */
   readonly reservedKeys?: boolean;
-  /** For every session; the options of `acquire` override them. */
+  /** Options for every session; the options of `acquire` override them. */
   readonly session?: Omit<SessionOptions, 'agentKey' | 'spares'>;
 };
 
@@ -65,7 +65,7 @@ export interface PoolMetrics {
 interface PoolEntry {
   readonly options: string;
   readonly session: Promise<Session>;
-  readonly group: AcquireGroup;
+  readonly group: SlotWaiters;
   /** The session, once it is open. */
   opened: Session | undefined;
   readonly idle: IdleTimeout;
@@ -91,8 +91,8 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /**
-   * The session of a key: the one that there is, or a new one, with the names that the key had. Other options for a key,
-   * such as another cwd or environment, restart that key alone.
+   * Returns the open session of a key, or opens one with the key's saved variables. If the options differ, such as another cwd
+   * or environment, only that key's session restarts.
    */
   async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}, wait: AcquireOptions = {}): Promise<Session> {
     this.#checkOpen();
@@ -100,15 +100,15 @@ export class KernelPool implements AsyncDisposable {
     if (signal?.aborted)
       throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
     const options = { ...this.#defaults, ...omitUndefined(own), agentKey: this.#normalizeKey(key) };
-    const patience = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
+    const waiting = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
     const text = optionsText(checkOptions(options));
     for (;;) {
       const entry = this.#enter(options, text);
       let session: Session;
       try {
-        session = await entry.group.join(entry.session, patience);
+        session = await entry.group.join(entry.session, waiting);
       } catch (error) {
-        // It may open all the same, and no caller is left to release it.
+        // The session may still open, but no caller is left to release it.
         const current = this.#entries.get(options.agentKey) === entry;
         if (current && entry.group.isEmpty && !entry.group.left) this.release(options.agentKey);
         throw error;
@@ -121,8 +121,7 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /**
-   * A second kernel with the memory of a key's, for another key that this pool has none for; `others` are what it has
-   * instead of the key's own.
+   * Starts a kernel with the memory of another key's, for a key that is not in this pool; `others` override the key's options.
    */
   async fork(
     agentKey: string,
@@ -132,13 +131,13 @@ export class KernelPool implements AsyncDisposable {
   ): Promise<Session> {
     const key = this.#normalizeKey(options.agentKey);
     if (this.#entries.has(key)) {
-      throw new CellaError('AGENT_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
+      throw new CellaError('KEY_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
     }
     const text = optionsText(
       checkOptions({ ...this.#defaults, ...omitUndefined({ ...own, ...others }), agentKey: key }),
     );
     const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
-    const entry = this.#newEntry(text, session, new AcquireGroup());
+    const entry = this.#newEntry(text, session, new SlotWaiters());
     this.#entries.set(key, entry);
     try {
       entry.opened = await session;
@@ -157,7 +156,7 @@ export class KernelPool implements AsyncDisposable {
     entry.idle.restart();
   }
 
-  /** Takes a release back, for a caller who has the session already. */
+  /** Undoes a release, for a caller that already has the session. */
   retain(agentKey: string): void {
     this.#find(agentKey)?.idle.stop();
   }
@@ -185,7 +184,7 @@ export class KernelPool implements AsyncDisposable {
     };
   }
 
-  /** Private memory of the live kernels, in bytes. A kernel that does not answer in time is left out: it may be stopped. */
+  /** Private memory of the live kernels, in bytes. Skips kernels that do not answer in time: they may be paused. */
   async memory(timeoutMs: number): Promise<number> {
     const live = [...this.#entries.values()].flatMap(({ opened }) => (opened && opened.pid > 0 ? [opened] : []));
     const { promise: late, resolve } = Promise.withResolvers<number>();
@@ -200,7 +199,7 @@ export class KernelPool implements AsyncDisposable {
     }
   }
 
-  /** The kernels of the data folder, also those of other processes. */
+  /** The kernels of the data folder, including those of other processes. */
   async kernels(): Promise<Awaited<ReturnType<typeof listKernels>>> {
     const { dataDir } = this.#defaults;
     return await listKernels(dataDir === undefined ? {} : { dataDir });
@@ -224,7 +223,7 @@ export class KernelPool implements AsyncDisposable {
       );
       return known;
     }
-    const group = new AcquireGroup();
+    const group = new SlotWaiters();
     const session = this.#reopen(known, options, group);
     const entry = this.#newEntry(text, session, group);
     this.#entries.set(agentKey, entry);
@@ -242,18 +241,18 @@ export class KernelPool implements AsyncDisposable {
     return entry;
   }
 
-  async #reopen(before: PoolEntry | undefined, options: SessionOptions, group: AcquireGroup): Promise<Session> {
+  async #reopen(before: PoolEntry | undefined, options: SessionOptions, group: SlotWaiters): Promise<Session> {
     if (before) {
       // Check the new options before the previous session is closed.
-      await SandboxConfig.prepare(checkOptions(options), dataFolder(options.dataDir));
+      await ExecutorConfig.prepare(checkOptions(options), dataFolder(options.dataDir));
       await this.#end(before);
     }
     let opening = true;
     const slots: KernelSlots = {
-      take: (holder) => {
+      take: (owner) => {
         const queuer = opening ? group : undefined;
         opening = false;
-        return this.#slots.take(holder, queuer);
+        return this.#slots.take(owner, queuer);
       },
       hibernateIdle: () => this.#slots.hibernateIdle(),
     };
@@ -280,7 +279,7 @@ export class KernelPool implements AsyncDisposable {
     return this.#entries.get(agentKey) ?? this.#entries.get(this.#normalizeKey(agentKey));
   }
 
-  #newEntry(options: string, session: Promise<Session>, group: AcquireGroup): PoolEntry {
+  #newEntry(options: string, session: Promise<Session>, group: SlotWaiters): PoolEntry {
     // If it fails, its next caller gets the error, and it is tried again after that.
     const idle = new IdleTimeout(this.#limits.idleMs, () => void hibernate(entry).catch(() => {}));
     const entry: PoolEntry = { options, session, group, idle, opened: undefined, onHibernated: () => {} };

@@ -5,21 +5,22 @@ import type { CallHandler } from '../kernel/host-calls.ts';
 import { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import type { KernelSlots } from '../kernel-manager/kernel-slots.ts';
 import type { BackgroundEvent } from '../protocol/execution-events.ts';
-import type { SandboxConfig } from './sandbox-config.ts';
+import { listLost } from '../protocol/kernel-state.ts';
+import type { ExecutorConfig } from './executor-config.ts';
 import type { CheckedOptions } from './session-options.ts';
 import type { StoredSession } from './stored-session.ts';
 
 const MB = 1024 * 1024;
-/** About what the event of a save takes in memory. */
+/** The approximate memory of a save event, besides its names. */
 const SAVED_BYTES = 200;
-/** About what the event of a denied host takes in memory. */
+/** The approximate memory of a denied-host event. */
 const DENIED_BYTES = 200;
-/** How much of the sandbox's memory checkpoints may take. */
+/** The share of the sandbox's memory that checkpoints may use. */
 const SHARE_OF_MEMORY = 0.5;
 
 export interface KernelManagerParts {
   readonly options: CheckedOptions;
-  readonly sandboxConfig: SandboxConfig;
+  readonly executorConfig: ExecutorConfig;
   readonly executor: Executor;
   readonly stored: StoredSession;
   readonly slots: KernelSlots;
@@ -28,13 +29,14 @@ export interface KernelManagerParts {
 }
 
 export function makeKernelManager(parts: KernelManagerParts): KernelManager {
-  const { options, sandboxConfig, executor, stored, slots, background, handler } = parts;
+  const { options, executorConfig, executor, stored, slots, background, handler } = parts;
   return new KernelManager({
     agentKey: options.agentKey,
     environments: {
-      open: () => sandboxConfig.open(executor),
-      launchOptions: () => ({ env: sandboxConfig.env, packages: sandboxConfig.packages }),
+      open: () => executorConfig.open(executor),
+      launchOptions: () => ({ env: executorConfig.env, packages: executorConfig.packages }),
     },
+    checkFolders: () => executorConfig.checkFolders(),
     durableCheckpoints: stored.durableCheckpoints,
     checkpointLimits: {
       maxCount: options.liveCheckpoints,
@@ -58,8 +60,10 @@ export function makeKernelManager(parts: KernelManagerParts): KernelManager {
     onLive: (pid) => stored.opened(pid),
     onSaved: (manifest) => {
       stored.saved(manifest);
-      const { id, bytes, saved, lost } = manifest;
-      background({ type: 'saved', id, names: saved.length, bytes, lost }, SAVED_BYTES);
+      const { id, bytes, saved, moreSaved = 0, ...rest } = manifest;
+      const lost = listLost(rest.lost, rest.moreLost);
+      const size = lost.lost.reduce((total, { name, reason }) => total + name.length + reason.length, SAVED_BYTES);
+      background({ type: 'saved', id, variables: saved.length + moreSaved, bytes, ...lost }, size);
     },
   });
 }

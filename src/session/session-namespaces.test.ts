@@ -49,7 +49,7 @@ it('options that contradict each other are told before anything opens', async ()
 
 it('a program that needs a sandbox is told that there is none', async () => {
   await using namespaces = await openNamespaces({ dataDir: await newFolder() });
-  await namespaces.tools.add('name: say\ncommand: echo\n');
+  await namespaces.tools.create('name: say\ncommand: echo\n');
   await expect(namespaces.tools.call('say', {})).rejects.toMatchObject({
     code: 'TOOL_FAILED',
     message: expect.stringContaining('open a session'),

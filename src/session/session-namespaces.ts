@@ -1,21 +1,22 @@
-/** The host side of the four namespaces, of a session or of a storage without a kernel. Each is loaded when it is first used. */
+/** The host side of the four namespaces, of a session or of a storage without a kernel. Each loads on first use. */
 
 import { join } from 'node:path';
 import { probePython } from '../interpreter/find-python.ts';
 import type { CallHandler } from '../kernel/host-calls.ts';
 import { memoize } from '../lib/single-flight.ts';
-import type { Artifacts } from '../namespaces/artifacts/artifacts.ts';
-import type { Deps } from '../namespaces/deps/deps.ts';
+import type { Artifacts } from '../namespaces/artifacts/artifacts-namespace.ts';
+import type { Deps } from '../namespaces/deps/deps-namespace.ts';
 import { PackageSource, type PackageSourceOptions } from '../namespaces/deps/package-source.ts';
 import type { HostMethods, NamespaceCallContext } from '../namespaces/host-methods.ts';
 import type { ParserHelper } from '../namespaces/skills/skill-parser.ts';
-import type { Skills } from '../namespaces/skills/skills.ts';
-import type { Approve } from '../namespaces/tools/tool-approval.ts';
+import type { Skills } from '../namespaces/skills/skills-namespace.ts';
 import type { CredentialLookup } from '../namespaces/tools/tool-credentials.ts';
-import type { Tools } from '../namespaces/tools/tools.ts';
+import type { Tools } from '../namespaces/tools/tools-namespace.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
-import { CellaError, type ErrorCode } from '../protocol/errors.ts';
-import type { Interpreter } from '../protocol/interpreter.ts';
+import type { Interpreter } from '../protocol/environment-spec.ts';
+import type { ErrorCode } from '../protocol/error-codes.ts';
+import { CellaError } from '../protocol/errors.ts';
+import type { Approve } from '../protocol/permission.ts';
 import type { CommandRunner } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { PACKAGES_INSIDE } from '../protocol/sandbox-policy.ts';
@@ -23,12 +24,12 @@ import { readNamespaceLimit, readProcessConfig } from '../settings/process-confi
 import type { Storage } from '../storage/contract.ts';
 import type { NamespacesApi, WorkOptions } from './api.ts';
 import { dataFolder } from './data-folders.ts';
-import { chooseExecutor, locatePython } from './sandbox-config.ts';
+import { chooseExecutor, locatePython } from './executor-config.ts';
 import { type CheckedOptions, checkOptions, type SessionOptions } from './session-options.ts';
 import { type AcquiredStorage, acquireExecutor, acquireStorage } from './shared-resources.ts';
 
 export interface SessionNamespacesOptions {
-  /** Called when it is first needed, and again if it could not be opened. */
+  /** Called on first use, and again if opening failed. */
   readonly acquireStorage: () => AcquiredStorage;
   /** The interpreter of the kernels: on the host, or elsewhere. */
   readonly python: string | (() => Promise<Interpreter>);
@@ -76,8 +77,8 @@ export class SessionNamespaces implements NamespacesApi {
     list: async () => (await this.#openTools()).list(),
     search: async (query, options) => (await this.#openTools()).search(query, options),
     describe: async (name) => (await this.#openTools()).describe(name),
-    add: async (yaml, options) => (await this.#openTools()).add(yaml, options),
-    remove: async (name) => (await this.#openTools()).remove(name),
+    create: async (yaml, options) => (await this.#openTools()).create(yaml, options),
+    delete: async (name) => (await this.#openTools()).delete(name),
     problems: async () => (await this.#openTools()).problems(),
     call: async (name, named, { recipe, positional = [], approved = false, ...options } = {}) => {
       const tools = await this.#openTools();
@@ -187,23 +188,23 @@ export class SessionNamespaces implements NamespacesApi {
 
   async #makeTools(): Promise<Tools> {
     const [{ Tools }, { HostCommands }, storage] = await Promise.all([
-      import('../namespaces/tools/tools.ts'),
+      import('../namespaces/tools/tools-namespace.ts'),
       import('../namespaces/tools/host-command.ts'),
       this.#openStorage(),
     ]);
     const { toolFolders: folders, sandboxed, approve, credentials } = this.#options;
     // Tools that run on the host find the operator's programs.
     const { searchPath: path, home } = readProcessConfig();
-    const place = { path, home };
-    const host = new HostCommands(place);
-    const tools = new Tools({ store: storage.tools, folders, sandboxed, host, place, approve, credentials });
+    const hostOptions = { path, home };
+    const host = new HostCommands(hostOptions);
+    const tools = new Tools({ store: storage.tools, folders, sandboxed, host, hostOptions, approve, credentials });
     this.#keep(() => tools.close());
     return tools;
   }
 
   async #makeSkills(): Promise<Skills> {
     const [{ Skills }, { PythonSkillReader }, storage] = await Promise.all([
-      import('../namespaces/skills/skills.ts'),
+      import('../namespaces/skills/skills-namespace.ts'),
       import('../namespaces/skills/skill-parser.ts'),
       this.#openStorage(),
     ]);
@@ -218,7 +219,7 @@ export class SessionNamespaces implements NamespacesApi {
 
   async #makeArtifacts(): Promise<Artifacts> {
     const [{ Artifacts }, storage] = await Promise.all([
-      import('../namespaces/artifacts/artifacts.ts'),
+      import('../namespaces/artifacts/artifacts-namespace.ts'),
       this.#openStorage(),
     ]);
     const limitBytes = this.#options.artifactLimitMb * MB;
@@ -227,7 +228,7 @@ export class SessionNamespaces implements NamespacesApi {
 
   async #makeDeps(): Promise<Deps> {
     const [{ Deps }, { PackageSets }, storage] = await Promise.all([
-      import('../namespaces/deps/deps.ts'),
+      import('../namespaces/deps/deps-namespace.ts'),
       import('../namespaces/deps/package-sets.ts'),
       this.#openStorage(),
     ]);
@@ -237,13 +238,13 @@ export class SessionNamespaces implements NamespacesApi {
     return new Deps({ store: storage.deps, sets, allowRuntime });
   }
 
-  /** Ends something with the session; at once, if the session is closed. */
+  /** Registers what to close with the session; closes it at once if the session is closed. */
   #keep(end: () => void | Promise<void>): void {
     if (!this.#ends.disposed) {
       this.#ends.defer(end);
       return;
     }
-    void Promise.resolve(end()).catch(() => {}); // nobody has used it
+    void Promise.resolve(end()).catch(() => {}); // nothing has used it
     throw new CellaError('SESSION_CLOSED', 'The session was closed.');
   }
 
@@ -254,7 +255,7 @@ export class SessionNamespaces implements NamespacesApi {
     return result;
   }
 
-  /** Kernels that start from now on use the packages that the code has changed. */
+  /** Records that kernels started from now on use the packages that the code has changed. */
   #notePackages(result: PyValue): void {
     if (result === null || typeof result !== 'object' || !('path' in result)) return;
     this.#options.onPackages(typeof result.path === 'string' ? result.path : undefined);
@@ -267,7 +268,7 @@ async function readInWebAssembly(program: string): Promise<ParserHelper> {
   return await TextProgram.start(program);
 }
 
-/** No proxy in a kernel makes such a call: the code calls the host by hand. */
+/** A kernel's proxies never make such a call, so the code calls the host directly. */
 function noCall(name: string): CellaError {
   const details = { refused: 'namespace' };
   return new CellaError('INVALID_OPTIONS', `There is no call ${JSON.stringify(name.slice(0, 100))}.`, { details });
@@ -283,10 +284,10 @@ function contextOf({ signal, onProgress }: WorkOptions = {}): NamespaceCallConte
 
 export interface OpenNamespacesOptions {
   readonly dataDir?: string | undefined;
-  /** In place of the one in the data folder. The caller closes it. */
+  /** In place of the storage in the data folder. The caller closes it. */
   readonly storage?: Storage | undefined;
   readonly python?: string | undefined;
-  /** The executor whose Python packages are installed for. */
+  /** The executor whose Python the packages are for. */
   readonly executor?: SessionOptions['executor'] | undefined;
   readonly image?: string | undefined;
   readonly engine?: string | undefined;

@@ -1,13 +1,14 @@
 /** The options of a session: their schema and checks, and a cache of options that were checked before. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { PackageSource } from '../namespaces/deps/package-source.ts';
-import type { Approve } from '../namespaces/tools/tool-approval.ts';
 import type { CredentialLookup } from '../namespaces/tools/tool-credentials.ts';
 import type { CodeRefusal } from '../protocol/access-models.ts';
 import { isReservedKey } from '../protocol/enums.ts';
 import { FolderId } from '../protocol/environment-spec.ts';
 import { invalidOptions, parseOptions } from '../protocol/parse.ts';
+import type { Approve } from '../protocol/permission.ts';
 import {
   AgentKey,
   milliseconds,
@@ -30,36 +31,36 @@ export const SessionOptions = z.strictObject({
   dataDir: text.min(1).optional(),
   /** Whether links in the paths of `cwd` and of the sandbox's folders are followed. `refused` is for paths without any. */
   folderLinks: z.enum(['followed', 'refused']).default('followed'),
-  /** Which folders those paths must lead to, by path, if that was recorded before. */
+  /** The recorded identities of those folders, by path. */
   folderIds: z.record(z.string(), FolderId).optional(),
-  /** How long the process that kernels are forked from may take to start, with all that is preloaded. */
+  /** How long the template process may take to start, including all preloaded modules. */
   startTimeoutMs: z.int().min(100).max(2_147_483_647).default(60_000),
-  /** Modules that the template imports once, so that every kernel has them at once. */
+  /** Modules that the template imports once, so that they are loaded in every kernel. */
   preload: z.array(moduleName).default([]),
   /** Whether variables are saved, and restored after a crash, a restart or a reboot. */
   persist: z.boolean().default(true),
-  /** Where variables, tools, skills, artifacts and deps are kept, in place of the data folder. The caller closes it. */
+  /** The storage for variables, tools, skills, artifacts and deps, in place of the data folder. The caller closes it. */
   storage: z
     .custom<Storage>(
       (value) => typeof value === 'object' && value !== null && 'toBootstrapConfig' in value,
       'must be a storage',
     )
     .optional(),
-  /** Folders with definitions of tools (`*.yaml`) beside those in storage. */
+  /** Folders with tool definitions (`*.yaml`), in addition to those in storage. */
   toolFolders: z.array(text.min(1)).max(64).default([]),
   /** Called before a tool runs that requires approval. Without it such calls are refused. */
   approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Returns the secret of a name that a tool's definition mentions. Only the tool gets it. */
+  /** Returns the secret with a name that a tool's definition mentions. Only the tool gets it. */
   credentials: z.custom<CredentialLookup>((value) => typeof value === 'function', 'must be a function').optional(),
   /** Called with the progress of packages that are installed before the first cell. */
   onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Called before each call of its code to `tools`, `skills`, `artifacts` or `deps`; the code gets what it throws. */
+  /** Called before each call of the code to `tools`, `skills`, `artifacts` or `deps`. Its errors are raised in the code. */
   admitCall: z.custom<() => Promise<void>>((value) => typeof value === 'function', 'must be a function').optional(),
-  /** Called for what its code tried and was refused: hosts, calls, frames that break the protocol. */
+  /** Called for each refused action of the code: hosts, calls, frames that break the protocol. */
   onRefused: z
     .custom<(refusal: CodeRefusal) => void>((value) => typeof value === 'function', 'must be a function')
     .optional(),
-  /** Where packages come from; PyPI by default. */
+  /** The source of packages. Defaults to PyPI. */
   packages: PackageSource.prefault({}),
   /** Sandboxes kept ready for the next session. */
   spares: z.int().min(0).max(64).default(0),
@@ -180,21 +181,23 @@ export class OptionsCache<T extends object> {
 
   /** The checked form of the same options. */
   find(options: unknown): T | undefined {
-    if (!isRecord(options)) return undefined;
-    return this.#entries.find(({ given }) => isSame(options, given, this.#own))?.checked;
+    const given = this.#comparable(options);
+    return given && this.#entries.find((entry) => isDeepStrictEqual(entry.given, given))?.checked;
+  }
+
+  add(options: unknown, checked: T): void {
+    const given = this.#comparable(options);
+    if (!given) return;
+    // Frozen, because sessions share it.
+    const entry = { given: structuredClone(given), checked: freezeDeep(checked) };
+    this.#entries = [entry, ...this.#entries.slice(0, MAX_ENTRIES - 1)];
   }
 
   /** Only plain data is cached: other values cannot be compared. */
-  add(options: unknown, checked: T): void {
-    if (!isRecord(options)) return;
-    const given = { ...options };
-    delete given[this.#own];
-    if (!isPlain(given, 0)) return;
-    // Frozen, because sessions share it.
-    this.#entries = [
-      { given: copyPlain(given), checked: freezeDeep(checked) },
-      ...this.#entries.slice(0, MAX_ENTRIES - 1),
-    ];
+  #comparable(options: unknown): Plain | undefined {
+    if (!isRecord(options) || !isPlain(options, 0)) return undefined;
+    const { [this.#own]: _, ...given } = options;
+    return given;
   }
 }
 
@@ -209,28 +212,10 @@ function isList(value: unknown): value is unknown[] {
 function isPlain(value: unknown, depth: number): boolean {
   if (depth > MAX_DEPTH) return false;
   if (isList(value)) return value.every((item) => isPlain(item, depth + 1));
-  if (isRecord(value)) return Reflect.ownKeys(value).every((name) => isPlain(value[name], depth + 1));
-  return value === null || (typeof value !== 'object' && typeof value !== 'function');
-}
-
-function copyPlain<T>(value: T): T;
-function copyPlain(value: unknown): unknown {
-  if (isList(value)) return value.map((item) => copyPlain(item));
-  if (!isRecord(value)) return value;
-  return Object.fromEntries(Reflect.ownKeys(value).map((name) => [name, copyPlain(value[name])]));
-}
-
-/** Compares hidden and symbol names too. */
-function isSame(value: unknown, known: unknown, apart?: string): boolean {
-  if (isList(known)) {
-    return isList(value) && value.length === known.length && known.every((item, at) => isSame(value[at], item));
-  }
-  if (!isRecord(known)) return Object.is(value, known);
-  if (!isRecord(value)) return false;
+  if (!isRecord(value)) return value === null || (typeof value !== 'object' && typeof value !== 'function');
+  // Hidden and symbol names would not be compared.
   const names = Reflect.ownKeys(value);
-  const left = apart !== undefined && Object.hasOwn(value, apart) ? 1 : 0;
-  if (names.length - left !== Reflect.ownKeys(known).length) return false;
-  return names.every((name) => name === apart || (Object.hasOwn(known, name) && isSame(value[name], known[name])));
+  return names.length === Object.keys(value).length && names.every((name) => isPlain(value[name], depth + 1));
 }
 
 function freezeDeep<T extends object>(value: T): T {

@@ -9,7 +9,7 @@ import { parseOptions } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 
-/** All that a program has shown can be read at once when it has ended; a pipe that is open longer is somebody else's. */
+/** After the program's end, all of its output can be read at once. If the pipe stays open longer, another process holds it. */
 const LAST_OUTPUT_MS = 1000;
 
 interface TerminalSetup {
@@ -71,7 +71,7 @@ async function exitOf(link: RunningTerminal, name: string): Promise<ProcessExit>
   return code === undefined ? { signal } : { code };
 }
 
-/** One chunk after the other: nothing more is read before the last one was taken. */
+/** Delivers one chunk at a time: the next is read only after the previous one was taken. */
 class TerminalBytes implements AsyncIterable<Uint8Array> {
   readonly #source: ByteSource;
   #next = Promise.withResolvers<Uint8Array | undefined>();
@@ -87,7 +87,7 @@ class TerminalBytes implements AsyncIterable<Uint8Array> {
     });
     output.read(
       (chunk) => {
-        // It is valid during this call alone.
+        // The chunk is only valid during this call.
         this.#turn('full', new Uint8Array(chunk));
         return false;
       },
@@ -118,7 +118,7 @@ class TerminalBytes implements AsyncIterable<Uint8Array> {
     this.#next.resolve(chunk);
   }
 
-  /** The program may have given its output to a process that lives on, and keeps it open. */
+  /** The program may have passed its output to a process that outlives it and keeps it open. */
   #expectEnd(): void {
     this.#late();
     if (this.#exited && this.#state === 'reading') {

@@ -1,4 +1,4 @@
-/** A session in this process: one agent key, one kernel at a time, executions in the order they came. */
+/** A session in this process: one agent key, one kernel at a time, executions in the order of their calls. */
 
 import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
@@ -12,13 +12,20 @@ import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots
 import { AsyncQueue } from '../lib/queues.ts';
 import type { Capabilities, ExecutorKind } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { BackgroundEvent, ExecutionEvent, InputRequestEvent, ResultEvent } from '../protocol/execution-events.ts';
+import {
+  type BackgroundEvent,
+  type ExecutionEvent,
+  giveInput,
+  type ResultEvent,
+} from '../protocol/execution-events.ts';
 import {
   type Checkpoint,
   Completeness,
   type Completion,
   type HistoryEntry,
   Inspection,
+  parseAnswer,
+  parseCompletion,
   type Restored,
   Variable,
 } from '../protocol/kernel-state.ts';
@@ -36,9 +43,8 @@ import type {
   ToolsApi,
 } from './api.ts';
 import { dataFolder } from './data-folders.ts';
-import { parseAnswer, parseCompletion } from './kernel-answers.ts';
+import { ExecutorConfig, locatePython, withExecutorAdvice } from './executor-config.ts';
 import { makeKernelManager } from './make-kernel-manager.ts';
-import { locatePython, SandboxConfig, withExecutorAdvice } from './sandbox-config.ts';
 import { SessionNamespaces } from './session-namespaces.ts';
 import {
   type CheckedOptions,
@@ -54,16 +60,16 @@ import { openTerminal } from './session-terminal.ts';
 import { acquireExecutor, acquireStorage, wakeSpares } from './shared-resources.ts';
 import { StoredSession } from './stored-session.ts';
 
-const OWN_WORKSPACE = 'workspace'; // in records, wherever the data folder is
-/** Of output that nobody has read; the newest is kept. */
+const OWN_WORKSPACE = 'workspace'; // in records, independent of the data folder's path
+/** The most unread output to keep; the oldest is dropped. */
 const MAX_BACKGROUND_BYTES = 1024 * 1024;
-/** The most common options: they need no check. */
+/** The most common options, which need no check. */
 const NO_OPTIONS: RunOptions = {};
 const Variables = z.array(Variable);
 
 interface SessionParts {
   readonly options: CheckedOptions;
-  readonly sandboxConfig: SandboxConfig;
+  readonly executorConfig: ExecutorConfig;
   readonly executor: Executor;
   readonly stored: StoredSession;
   readonly slots: KernelSlots;
@@ -83,17 +89,17 @@ export class Session implements SessionApi {
 
   private constructor(parts: SessionParts) {
     this.#parts = parts;
-    this.#leaveWorkspace = parts.sandboxConfig.enterWorkspace();
+    this.#leaveWorkspace = parts.executorConfig.enterWorkspace();
     this.#options = parts.options;
     this.#namespaces = new SessionNamespaces({
       ...parts.options,
       acquireStorage: () => acquireStorage(parts.options.storage, parts.dataDir),
       python: () => parts.executor.interpreter(),
       readerPython: () => locatePython(parts.options.python),
-      packageFolder: parts.sandboxConfig.packageFolder,
+      packageFolder: parts.executorConfig.packageFolder,
       sandboxed: { run: (command) => this.#runBeside(command) },
       onPackages: (folder) => {
-        parts.sandboxConfig.packages = folder;
+        parts.executorConfig.packages = folder;
       },
     });
     this.#manager = makeKernelManager({
@@ -103,14 +109,14 @@ export class Session implements SessionApi {
     });
   }
 
-  /** Starts a kernel for this agent key, or says why it cannot. Resolves when the kernel is ready. */
+  /** Starts a kernel for this agent key. Resolves when the kernel is ready; rejects with the reason if it cannot start. */
   static async open(options: SessionOptions = {}): Promise<Session> {
     wakeSpares();
     checkOwnKey(options?.agentKey);
     return await Session.#openAwake(unlimitedSlots, options);
   }
 
-  /** For a pool: its kernel lives only while it has one of these slots. */
+  /** For a pool: the kernel lives only while it has one of these slots. */
   static async openIn(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     wakeSpares();
     return await Session.#openAwake(slots, options);
@@ -126,8 +132,8 @@ export class Session implements SessionApi {
     const opening = StoredSession.open(checked, dataDir);
     // Awaited below.
     opening.catch(() => {});
-    const sandboxConfig = await SandboxConfig.prepare(checked, dataDir).catch(async (error) => {
-      // What was opened beside it must not keep the key.
+    const executorConfig = await ExecutorConfig.prepare(checked, dataDir).catch(async (error) => {
+      // Resources opened in parallel must not keep the key locked.
       await opening.then(
         (stored) => stored.releaseLock(),
         () => {},
@@ -135,12 +141,12 @@ export class Session implements SessionApi {
       throw error;
     });
     const stored = await opening;
-    if (stored.workspaceOf !== undefined) sandboxConfig.useWorkspaceOf(stored.workspaceOf, dataDir);
-    stored.setCwd(sandboxConfig.customCwd ?? OWN_WORKSPACE);
-    const { resource: executor, release: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
+    if (stored.workspaceOf !== undefined) executorConfig.useWorkspaceOf(stored.workspaceOf, dataDir);
+    stored.setCwd(executorConfig.customCwd ?? OWN_WORKSPACE);
+    const { resource: executor, release: releaseExecutor } = acquireExecutor(executorConfig.executorChoice);
     const session = new Session({
       options: checked,
-      sandboxConfig,
+      executorConfig,
       executor,
       stored,
       slots,
@@ -150,7 +156,7 @@ export class Session implements SessionApi {
     try {
       await session.#preparePackages();
       await session.#manager.start();
-      if (checked.spares > 0) executor.spares.keep(sandboxConfig.spares(checked.spares));
+      if (checked.spares > 0) executor.spares.keep(executorConfig.spares(checked.spares));
       return session;
     } catch (error) {
       await session.close();
@@ -180,28 +186,28 @@ export class Session implements SessionApi {
 
   /** The folder, on the host, that the code works in. */
   get cwd(): string {
-    return this.#parts.sandboxConfig.cwd;
+    return this.#parts.executorConfig.cwd;
   }
 
-  /** How files of that folder are reached. */
+  /** How the host reaches the files of that folder. */
   get files(): FilesRoot {
-    return this.#parts.sandboxConfig.files;
+    return this.#parts.executorConfig.files;
   }
 
-  /** The process, on the host, that everything in this session descends from; 0 where none lives. */
+  /** The process, on the host, that everything in this session descends from; 0 if none is alive. */
   get pid(): number {
     return this.#manager.pid;
   }
 
   get executor(): ExecutorKind {
-    return this.#parts.sandboxConfig.executorChoice.kind;
+    return this.#parts.executorConfig.executorChoice.kind;
   }
 
   get sandboxed(): boolean {
     return this.executor !== 'in-process' && (this.executor === 'container' || this.#options.sandbox !== 'off');
   }
 
-  /** What its executor can do. */
+  /** What the executor supports. */
   get capabilities(): Capabilities {
     return this.#parts.executor.capabilities;
   }
@@ -210,35 +216,37 @@ export class Session implements SessionApi {
     return this.#closing !== undefined;
   }
 
-  /** How many executions it has had, also in earlier processes: the number of the last one. */
+  /** The number of executions so far, including those in earlier processes. Also the number of the last one. */
   get executions(): number {
     return this.#manager.executions;
   }
 
-  /** How often its kernel was brought back after it had died. */
+  /** How often the kernel was restarted after it died. */
   get recoveries(): number {
     return this.#manager.recoveries;
   }
 
-  /** Private memory of its kernel, in bytes, and of those that share its sandbox; 0 where that was counted before. */
+  /**
+   * Private memory of the kernel and of those that share its sandbox, in bytes; 0 if `counted` contains that sandbox already.
+   */
   memory(counted: Set<unknown>): Promise<number> {
     return this.#manager.memory(counted);
   }
 
-  /** Kernels that are ready for other keys with the same options. */
+  /** The number of kernels ready for other keys with the same options. */
   get spares(): number {
-    return this.#parts.executor.spares.count(this.#parts.sandboxConfig.specKey);
+    return this.#parts.executor.spares.count(this.#parts.executorConfig.specKey);
   }
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
     let failure: { readonly error: unknown } | undefined;
     const listener = new EventListener<ExecutionEvent>((event) => {
-      // Later, for the kernel that asks is in the middle of handling the question.
-      if (event.type === 'input_request') queueMicrotask(() => void answerInput(this, event, options.onInput));
+      // Deferred, because the kernel that asks is still handling the request.
+      if (event.type === 'input_request') queueMicrotask(() => void giveInput(this, event, options.onInput));
       try {
         options.onEvent?.(event);
       } catch (error) {
-        // The caller's own mistake is the caller's to hear of, when the code is done.
+        // Errors of the caller's own callback are thrown when the code has ended.
         failure ??= { error };
       }
     });
@@ -330,11 +338,12 @@ export class Session implements SessionApi {
   }
 
   async #openFork(options: CheckedOptions, hasOwnStorage: boolean): Promise<Session> {
-    const { slots, dataDir, sandboxConfig: mine } = this.#parts;
-    const sandboxConfig = hasOwnStorage ? mine.forFork(options, dataDir) : mine;
-    const stored = await StoredSession.open(options, dataDir, { workspaceOf: sandboxConfig.agentKey, empty: true });
-    const { resource: executor, release: releaseExecutor } = acquireExecutor(sandboxConfig.executorChoice);
-    return new Session({ options, sandboxConfig, executor, stored, slots, releaseExecutor, dataDir });
+    const { slots, dataDir, executorConfig: mine } = this.#parts;
+    await mine.checkFolders();
+    const executorConfig = hasOwnStorage ? mine.forFork(options, dataDir) : mine;
+    const stored = await StoredSession.open(options, dataDir, { workspaceOf: executorConfig.agentKey, empty: true });
+    const { resource: executor, release: releaseExecutor } = acquireExecutor(executorConfig.executorChoice);
+    return new Session({ options, executorConfig, executor, stored, slots, releaseExecutor, dataDir });
   }
 
   async complete(code: string, cursor = code.length): Promise<Completion> {
@@ -360,13 +369,13 @@ export class Session implements SessionApi {
     return parseAnswer(Variables, await this.#kernel.introspect('variables', {}));
   }
 
-  /** A program on a terminal in the sandbox of this session, beside its kernel; the shell where none is named. */
+  /** Starts a program on a terminal in the session's sandbox. Without a program, starts the shell. */
   async terminal(options: TerminalOptions = {}): Promise<Terminal> {
     this.#checkOpen();
     if (!this.capabilities.subprocesses) {
       throw new CellaError('CAPABILITY_MISSING', `The executor ${this.executor} has no terminals.`);
     }
-    const { env, packages } = this.#parts.sandboxConfig;
+    const { env, packages } = this.#parts.executorConfig;
     return await openTerminal(this.#manager, options, { env, packages });
   }
 
@@ -374,11 +383,11 @@ export class Session implements SessionApi {
     return this.#background;
   }
 
-  /** Makes a live kernel use the packages as they are configured now. */
+  /** Makes a live kernel use the currently configured packages. */
   async refreshPackages(): Promise<void> {
     this.#checkOpen();
     const folder = await this.#namespaces.currentPackages();
-    this.#parts.sandboxConfig.packages = folder;
+    this.#parts.executorConfig.packages = folder;
     await this.#kernel.usePackages(folder);
   }
 
@@ -387,19 +396,19 @@ export class Session implements SessionApi {
     return this.#closing;
   }
 
-  /** Ends the kernel and saves nothing; earlier saves stay. For a key that another process has taken over. */
+  /** Ends the kernel without saving; earlier saves stay. For a key that another process has taken over. */
   async abandon(): Promise<void> {
     this.#closing ??= this.#close({ keep: false });
     await this.#closing;
   }
 
-  /** `keepFiles`: the caller removes them. */
+  /** With `keepFiles`, the caller removes the files. */
   async destroy({ keepFiles = false } = {}): Promise<void> {
     this.#closing ??= this.#close({ keep: false });
     await this.#closing;
-    const { sandboxConfig, stored } = this.#parts;
+    const { executorConfig, stored } = this.#parts;
     await stored.deleteAll(async (records) => {
-      if (!keepFiles) await sandboxConfig.removeWorkspace(this.agentKey, records);
+      if (!keepFiles) await executorConfig.removeWorkspace(this.agentKey, records);
     });
   }
 
@@ -419,9 +428,9 @@ export class Session implements SessionApi {
     }
   }
 
-  /** What kernels can import from the start. A session opens even if a package cannot be installed. */
+  /** Prepares the packages that kernels can import from the start. A session opens even if a package cannot be installed. */
   async #preparePackages(): Promise<void> {
-    const { sandboxConfig, options } = this.#parts;
+    const { executorConfig, options } = this.#parts;
     if (options.syncDepsOnStart && (await this.#namespaces.mayUsePackages())) {
       const onProgress = (text: string) => options.onProgress?.(text);
       const { failed } = await this.#namespaces.deps.sync({ onProgress });
@@ -430,13 +439,13 @@ export class Session implements SessionApi {
         if (options.onProgress) options.onProgress(text);
         else this.#background.push({ type: 'progress', task: 'deps.sync', text }, text.length);
       }
-    } else if (sandboxConfig.hasPackages()) sandboxConfig.packages = await this.#namespaces.currentPackages();
+    } else if (executorConfig.hasPackages()) executorConfig.packages = await this.#namespaces.currentPackages();
   }
 
-  /** A program in the sandbox of this session, beside its kernel. */
+  /** Runs a program in the session's sandbox, next to its kernel. */
   async #runBeside(command: Command): Promise<CommandResult> {
     const environment = await this.#manager.environment();
-    const { env, packages } = this.#parts.sandboxConfig;
+    const { env, packages } = this.#parts.executorConfig;
     return await runToEnd(environment, { ...command, env: { ...env, ...command.env } }, packages);
   }
 
@@ -469,22 +478,5 @@ export class Session implements SessionApi {
 
   #checkOpen(): void {
     if (this.#closing) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
-  }
-}
-
-const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
-
-/** Answers `input()` of a cell with `onInput`. Without it, `input()` fails at once. */
-export async function answerInput(
-  session: Pick<SessionApi, 'answerInput' | 'cancelInput'>,
-  request: InputRequestEvent,
-  onInput: RunOptions['onInput'],
-): Promise<void> {
-  try {
-    if (!onInput) await session.cancelInput(request.id, NOBODY_ANSWERS);
-    else await session.answerInput(request.id, await onInput(request));
-  } catch (error) {
-    const gone = error instanceof CellaError && error.code === 'INPUT_NOT_PENDING';
-    if (!gone) await session.cancelInput(request.id, `the answer failed: ${error}`).catch(() => {}); // answered meanwhile
   }
 }

@@ -2,8 +2,8 @@
 
 import type { Executor } from '../environments/kernel-host.ts';
 import { type Acquired, RefCounted } from '../lib/ref-counted.ts';
-import { CellaError } from '../protocol/errors.ts';
 import type { Storage } from '../storage/contract.ts';
+import { openStorage } from '../storage/open-storage.ts';
 
 const IDLE_MS = 30_000;
 
@@ -40,37 +40,11 @@ export async function shutdown(): Promise<void> {
 /** The given storage, which its owner closes, or the one of the data folder. */
 export function acquireStorage(given: Storage | undefined, dataDir: string): AcquiredStorage {
   if (given) return { resource: Promise.resolve(given), closed: false, release: () => {} };
-  const acquired = storages.acquire(dataDir, () => openFileStorage(dataDir));
+  const acquired = storages.acquire(dataDir, () => openStorage({ type: 'file', path: dataDir }));
   acquired.resource.catch(() => storages.forget(dataDir, acquired.resource));
   return acquired;
 }
 
 export async function closeStorages(): Promise<void> {
   await storages.closeAll();
-}
-
-async function openFileStorage(path: string): Promise<Storage> {
-  const { FileStorage } = await import('../storage/file/storage.ts');
-  return await FileStorage.open(path);
-}
-
-export interface StorageChoice {
-  readonly storage: 'file' | 'redis';
-  readonly dataDir: string;
-  /** `redis://[:password@]host:port/database`. */
-  readonly redisUrl?: string | undefined;
-  readonly prefix?: string | undefined;
-}
-
-const DEFAULT_PREFIX = 'cella';
-
-/** The caller closes it. */
-export async function openStorage(choice: StorageChoice): Promise<Storage> {
-  if (choice.storage === 'file') return await openFileStorage(choice.dataDir);
-  if (choice.redisUrl === undefined) {
-    const message = 'Redis storage needs the address of its server: --redis redis://127.0.0.1:6379, or CELLA_REDIS.';
-    throw new CellaError('INVALID_OPTIONS', message);
-  }
-  const { RedisStorage } = await import('../storage/redis/storage.ts');
-  return await RedisStorage.open(choice.redisUrl, { prefix: choice.prefix ?? DEFAULT_PREFIX });
 }

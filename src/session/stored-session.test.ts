@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { FileStorage } from '../storage/file/storage.ts';
+import { FileStorage } from '../storage/file/file-storage.ts';
 import { checkOptions } from './session-options.ts';
 import { CellHistory, StoredSession } from './stored-session.ts';
 
@@ -16,6 +16,22 @@ test('a session that cannot be opened because storage fails does not keep its ke
   expect(reading).toHaveBeenCalledOnce();
   const stored = await StoredSession.open(options, dataDir);
   await stored.releaseLock();
+});
+
+test('a session whose storage is fenced by the lock on its key uses that lock and leaves it alone', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
+  onTestFinished(() => rm(dataDir, { recursive: true }));
+  await using storage = await FileStorage.open(dataDir);
+  await using lock = await storage.locks.acquire('a');
+  const open = async (agentKey: string) =>
+    await StoredSession.open(checkOptions({ agentKey, storage: storage.fenced(lock), dataDir }), dataDir);
+  const [stored, other] = [await open('a'), await open('b')];
+  await expect(storage.locks.acquire('b')).rejects.toMatchObject({ code: 'KEY_BUSY' });
+  await other.close(0);
+  await stored.close(3);
+  expect(await storage.records.get('a')).toMatchObject({ executions: 3 });
+  await stored.deleteAll(async () => {});
+  expect([lock.held, await storage.records.get('a')]).toEqual([true, undefined]);
 });
 
 test('what could not be written while the disk was full is written with what comes next', async () => {

@@ -1,4 +1,4 @@
-/** What storage keeps of one session: the lock on its key, its record, its cell history and its durable checkpoints. */
+/** The stored part of one session: the lock on its key, its record, its cell history and its durable checkpoints. */
 
 import { DurableCheckpoints } from '../kernel-manager/durable-checkpoints.ts';
 import type { HistoryEntry, Manifest } from '../protocol/kernel-state.ts';
@@ -8,25 +8,26 @@ import type { CheckedOptions } from './session-options.ts';
 import { type AcquiredStorage, acquireStorage } from './shared-resources.ts';
 
 const MB = 1024 * 1024;
-/** The caller who opens a session is about to run code: that comes before the record is written. */
+/** A caller that opens a session is about to run code, which goes before writing the record. */
 const WRITE_AFTER_MS = 10;
 
 interface StoredSessionParts {
   readonly agentKey: string;
   readonly storage: Storage;
-  readonly lock: Lock;
+  /** Undefined if the storage was fenced by the key's lock, which stays with its owner. */
+  readonly lock: Lock | undefined;
   readonly durableCheckpoints: DurableCheckpoints;
   readonly acquired: AcquiredStorage;
 }
 
 interface StoredSessionSettings {
   readonly workspaceOf?: string;
-  /** Ignores what the key had before. */
+  /** Ignores the key's earlier data. */
   readonly empty?: boolean;
 }
 
-/** Where its storage is found. */
-interface StorageLocation {
+/** The location of its storage. */
+interface SessionLocation {
   readonly given: Storage | undefined;
   readonly dataDir: string;
 }
@@ -35,19 +36,19 @@ export class StoredSession {
   readonly #parts: StoredSessionParts | undefined;
   readonly #record: SessionRecord;
   readonly #history: CellHistory;
-  readonly #location: StorageLocation;
+  readonly #location: SessionLocation;
   #writing: Promise<void> = Promise.resolve();
   #closed = false;
   #cwd: string | undefined;
 
-  private constructor(parts: StoredSessionParts | undefined, record: SessionRecord, place: StorageLocation) {
-    this.#location = place;
+  private constructor(parts: StoredSessionParts | undefined, record: SessionRecord, location: SessionLocation) {
+    this.#location = location;
     this.#parts = parts;
     this.#record = record;
     this.#history = new CellHistory(record.history);
   }
 
-  /** Takes the lock on the key. Throws `AGENT_BUSY` if another has it. */
+  /** Takes the lock on the key, if the storage was not fenced by it. Throws `KEY_BUSY` if another has it. */
   static async open(
     options: CheckedOptions,
     dataDir: string,
@@ -59,16 +60,18 @@ export class StoredSession {
       ...{ agentKey, createdAt: now, updatedAt: now, lastUsedAt: now, executions: 0, state: 'live', history: [] },
       workspaceOf: settings.workspaceOf,
     };
-    const place = { given: options.storage, dataDir };
-    if (!options.persist) return new StoredSession(undefined, blank, place);
+    const location = { given: options.storage, dataDir };
+    if (!options.persist) return new StoredSession(undefined, blank, location);
     const acquired = acquireStorage(options.storage, dataDir);
     let lock: Lock | undefined;
     try {
       const storage = await acquired.resource;
-      await releaseStuckLock(lockName(place, agentKey));
-      lock = await storage.locks.acquire(agentKey);
-      // If another process takes the key over, nothing more is written from here.
-      const own = storage.fenced(lock);
+      if (storage.lock?.key !== agentKey) {
+        await releaseStuckLock(lockName(location, agentKey));
+        lock = await storage.locks.acquire(agentKey);
+      }
+      // If another process takes over the key, this one can no longer write.
+      const own = lock ? storage.fenced(lock) : storage;
       const durableCheckpoints = new DurableCheckpoints(own.checkpoints, agentKey, {
         limitBytes: options.checkpointLimitMb * MB,
         seconds: options.checkpointTimeoutMs / 1000,
@@ -76,11 +79,10 @@ export class StoredSession {
       });
       const known = settings.empty ? undefined : await own.records.get(agentKey);
       const record = known ? { ...known, state: 'live' as const, lastUsedAt: now } : blank;
-      return new StoredSession({ agentKey, storage: own, lock, durableCheckpoints, acquired }, record, place);
+      return new StoredSession({ agentKey, storage: own, lock, durableCheckpoints, acquired }, record, location);
     } catch (error) {
       // Retried later if storage cannot even release the lock.
-      if (lock) await releaseWithRetry({ key: lockName(place, agentKey), lock, acquired }).catch(() => {});
-      else acquired.release();
+      await releaseWithRetry({ key: lockName(location, agentKey), lock, acquired }).catch(() => {});
       throw error;
     }
   }
@@ -108,7 +110,7 @@ export class StoredSession {
     this.#cwd = cwd;
   }
 
-  /** Writes the record a little later: the caller does not wait for it. */
+  /** Schedules a write of the record. The caller does not wait for it. */
   opened(pid: number): void {
     setTimeout(() => {
       if (!this.#closed) this.#write({ pid, state: 'live' });
@@ -116,15 +118,15 @@ export class StoredSession {
   }
 
   saved({ id, createdAt, execution }: Manifest): void {
-    // Only now: a session that never opens, or saves nothing, leaves the folder of the last save as it was.
+    // Set only now: a session that never opens, or saves nothing, must not change the folder of the last save.
     const begun = this.#cwd === undefined ? {} : { cwd: this.#cwd };
     this.#write({ lastSave: { id, at: createdAt }, executions: execution, ...begun });
   }
 
-  /** `executions`: how many there were in all. */
+  /** `executions` is the total number. */
   async close(executions: number): Promise<void> {
     const parts = this.#parts;
-    // The lock ended with the storage, which has what was written.
+    // The lock ended with the storage, which contains what was written.
     if (!parts || parts.acquired.closed) return;
     this.#closed = true;
     this.#write({ state: 'hibernated', executions });
@@ -135,7 +137,7 @@ export class StoredSession {
     }
   }
 
-  /** Releases the key and writes nothing: for a session that did not open. */
+  /** Releases the key without writing: for a session that did not open. */
   async releaseLock(): Promise<void> {
     if (!this.#parts) return;
     const { agentKey, lock, acquired } = this.#parts;
@@ -144,14 +146,15 @@ export class StoredSession {
 
   /**
    * Call after `close`. Deletes everything of this key; `remove` deletes its files, and gets the remaining records, if
-   * any are kept. Throws `AGENT_BUSY` if another has the key.
+   * any are kept. Throws `KEY_BUSY` if another has the key.
    */
   async deleteAll(remove: (records: RecordStore | undefined) => Promise<void>): Promise<void> {
     const acquired = acquireStorage(this.#location.given, this.#location.dataDir);
     try {
       const storage = await acquired.resource;
-      await using lock = await storage.locks.acquire(this.#record.agentKey);
-      await storage.fenced(lock).deleteAgent(this.#record.agentKey);
+      const { agentKey } = this.#record;
+      await using lock = storage.lock?.key === agentKey ? undefined : await storage.locks.acquire(agentKey);
+      await (lock ? storage.fenced(lock) : storage).deleteKey(agentKey);
       await remove(this.#parts && storage.records);
     } finally {
       acquired.release();
@@ -163,7 +166,7 @@ export class StoredSession {
     if (!parts) return;
     Object.assign(this.#record, change, { updatedAt: Date.now(), lastUsedAt: Date.now() });
     const record = { ...this.#record, history: boundHistory(this.#history.all) };
-    // Each record is complete: it includes what could not be written before.
+    // Each record is complete, so it includes what an earlier write failed to store.
     const written = this.#writing.catch(() => {});
     this.#writing = written.then(() => parts.storage.records.put(parts.agentKey, record));
     // `close` throws the error, if this was the last write.
@@ -171,24 +174,26 @@ export class StoredSession {
   }
 }
 
-const lockName = ({ given, dataDir }: StorageLocation, agentKey: string): string =>
+const lockName = ({ given, dataDir }: SessionLocation, agentKey: string): string =>
   JSON.stringify([given?.toBootstrapConfig() ?? dataDir, agentKey]);
 
 const RETRY_MS = 1000;
 
-/** By key: releases a lock that could not be released when its session ended. */
+/** By key: releases locks that could not be released when their session ended. */
 const stuckLocks = new Map<string, () => Promise<void>>();
 
 interface LockRelease {
   /** One key of one storage. */
   readonly key: string;
-  readonly lock: Lock;
+  readonly lock: Lock | undefined;
   /** The storage of the lock: it is released after the lock. If it was closed, its locks ended with it. */
   readonly acquired: AcquiredStorage;
 }
 
 /** Rejects if storage fails, and keeps trying in the background. */
 async function releaseWithRetry({ key, lock, acquired }: LockRelease): Promise<void> {
+  // Another session of this key may have left a stuck lock, which is still to be released.
+  if (!lock) return acquired.release();
   const release = async () => {
     if (!acquired.closed) await lock.release();
     stuckLocks.delete(key);
@@ -203,7 +208,7 @@ async function releaseWithRetry({ key, lock, acquired }: LockRelease): Promise<v
   }
 }
 
-/** Before the key is acquired: it may be free except for a stuck lock. */
+/** Call before acquiring the key, which may be blocked only by a stuck lock. */
 async function releaseStuckLock(key: string): Promise<void> {
   await stuckLocks.get(key)?.();
 }
@@ -218,7 +223,7 @@ function retryLater(key: string, release: () => Promise<void>): void {
 }
 
 const MOST_CELLS = 1000;
-/** Of all code together: the largest possible cell fits, a thousand of them do not. */
+/** The limit for all code together: the largest possible cell fits, a thousand of them do not. */
 const MOST_CHARACTERS = 32 * 1024 * 1024;
 
 export class CellHistory {

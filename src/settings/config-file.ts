@@ -1,6 +1,6 @@
 /**
- * The config file: YAML with the settings of the table by their names, read as the variables that it stands for. It decides
- * which programs run and where data lies, so only its owner may be able to change it.
+ * The config file: YAML with the settings of the table by name, converted to the variables that it stands in for. It decides
+ * which programs run and where data is stored, so only its owner may be able to change it.
  */
 
 import { dirname, resolve } from 'node:path';
@@ -9,15 +9,14 @@ import { readOwnFile } from '../lib/private-file.ts';
 import { suggest } from '../lib/suggest.ts';
 import { describeYamlProblem, YamlDocument } from '../lib/yaml-document.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { holdsPassword, type Setting } from './setting.ts';
+import { holdsPassword, type Setting, type ValueType } from './setting.ts';
 import { allSettings } from './settings-table.ts';
-import type { ValueType } from './value-types.ts';
 
 const MOST_BYTES = 1024 * 1024;
 
 export interface ConfigPlace {
   readonly path: string;
-  /** Whether somebody has named it; the one in the data folder need not be there, and cannot say where that is. */
+  /** Whether the user has named the file. The one in the data folder is optional, and cannot set the data folder. */
   readonly named: boolean;
 }
 
@@ -76,7 +75,7 @@ export const configSchema: z.ZodType<ConfigValues> = z.strictObject(
   'must be settings by their names',
 );
 
-/** In words, with the name that was most likely meant where one is unknown. */
+/** The problem as text, with the most similar name for an unknown setting. */
 export function configProblems({ issues }: z.ZodError): string[] {
   return issues.flatMap((issue) => {
     if (issue.code !== 'unrecognized_keys') {
@@ -90,7 +89,7 @@ export function configProblems({ issues }: z.ZodError): string[] {
   });
 }
 
-/** The name of a setting whose value holds a password, as addresses can. */
+/** The name of a setting whose value contains a password, as an address can. */
 export function passwordIn(values: ConfigValues): string | undefined {
   return [...byKey].find(([key, { mayHoldPassword }]) => {
     return mayHoldPassword && holdsPassword([values[key]].flat().join(' '));

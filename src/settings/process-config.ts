@@ -1,15 +1,15 @@
-/** The configuration of this process: its environment variables, over the config file. */
+/** The configuration of this process: its environment variables, with the config file as defaults. */
 
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { suggest } from '../lib/suggest.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { StorageLocation } from '../protocol/storage-location.ts';
 import { resolveSetting } from './setting.ts';
 import { allSettings, settings } from './settings-table.ts';
-import { type UnknownVariable, unknownVariables } from './unknown-variables.ts';
 
-/** Where packages come from; PyPI where nothing is said. */
+/** The source of packages. Defaults to PyPI. */
 export interface PackageOptions {
   readonly index?: string;
   readonly extraIndexes?: string[];
@@ -19,50 +19,50 @@ export interface PackageOptions {
 }
 
 export interface ProcessConfig {
-  /** CELLA_AGENT_KEY: who owns the kernel where no key is given. */
+  /** CELLA_AGENT_KEY: the default agent key. */
   readonly agentKey: string | undefined;
   /** CELLA_DATA_DIR, else `cella` in XDG_DATA_HOME, else `~/.local/share/cella`. Always absolute. */
   readonly dataDir: string;
   /** CELLA_PYTHON: a path, or a name on PATH. */
   readonly python: string | undefined;
-  /** CELLA_EXECUTOR: where code runs, as it was written. */
+  /** CELLA_EXECUTOR: where code runs, not yet validated. */
   readonly executor: string | undefined;
   /** CELLA_IMAGE: the image, for commands that run code in containers. */
   readonly image: string | undefined;
   /** CELLA_ENGINE, else DOCKER_HOST: the address of the container engine. */
   readonly engine: string | undefined;
-  /** CELLA_STORAGE: `file` or `redis`, as it was written. */
+  /** CELLA_STORAGE: `file` or `redis`, not yet validated. */
   readonly storage: string | undefined;
   /** CELLA_REDIS: the address of the server, for commands that use Redis. */
   readonly redis: string | undefined;
-  /** CELLA_PREFIX: what every key there begins with. */
+  /** CELLA_PREFIX: the prefix of every key in Redis. */
   readonly prefix: string | undefined;
   /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by blanks), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
   readonly packages: PackageOptions;
   /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
   readonly toolFolders: readonly string[] | undefined;
-  /** CELLA_AUTO_SH: `1`, and nothing else, lets a chat run shell commands without asking. */
+  /** CELLA_AUTO_SH: only `1` lets a chat run shell commands without asking. */
   readonly autoSh: boolean;
-  /** CELLA_MCP_TOKEN: what clients of the MCP server must show. */
+  /** CELLA_MCP_TOKEN: the token that clients of the MCP server must send. */
   readonly mcpToken: string | undefined;
-  /** CELLA_URL, CELLA_TOKEN and CELLA_TOKEN_FILE: a server to be asked, and who asks. */
+  /** CELLA_URL, CELLA_TOKEN and CELLA_TOKEN_FILE: the server to use, and the token for it. */
   readonly serverUrl: string | undefined;
   readonly serverToken: string | undefined;
   readonly serverTokenFile: string | undefined;
-  /** CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY: what credentials are encrypted with. */
+  /** CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY: the keys that encrypt credentials. */
   readonly masterKey: string | undefined;
   readonly oldMasterKey: string | undefined;
   /** CELLA_CONFIG: a config file in place of the one in the data folder. */
   readonly configFile: string | undefined;
-  /** Every variable of the table that is set, as it was written. */
+  /** Every set variable of the settings table, not yet validated. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Variables that look like settings and are none. */
+  /** Variables that look like settings but are not. */
   readonly strayVariables: readonly UnknownVariable[];
-  /** XDG_RUNTIME_DIR: where a user's own programs put their sockets. */
+  /** XDG_RUNTIME_DIR: the folder of sockets of a user's own programs. */
   readonly runtimeDir: string | undefined;
-  /** PATH: where programs of the host are looked up. */
+  /** PATH: the search path for programs of the host. */
   readonly searchPath: string;
-  /** HOME: the folder of whoever runs this process. */
+  /** HOME: the home folder of this process's user. */
   readonly home: string;
   /** NO_COLOR: any text in it turns colours off. */
   readonly noColor: boolean;
@@ -70,15 +70,15 @@ export interface ProcessConfig {
 
 type Read = (variable: string) => string | undefined;
 
-/** What a config file stands for, by variable. */
+/** The values of the config file, by variable name. */
 let configDefaults: Readonly<Record<string, string>> = {};
 
-/** From here on these hold where this process has no such variable. */
+/** Sets defaults for variables that this process does not have. */
 export function setConfigDefaults(variables: Readonly<Record<string, string>>): void {
   configDefaults = variables;
 }
 
-/** A variable that is set to nothing counts as not set, and then `under` holds. */
+/** An empty variable counts as not set, so `under` applies. */
 export function readProcessConfig(
   env: NodeJS.ProcessEnv = process.env,
   under: Readonly<Record<string, string>> = env === process.env ? configDefaults : {},
@@ -114,7 +114,7 @@ export function readProcessConfig(
   };
 }
 
-/** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: how many each user may have. INVALID_OPTIONS if it is not such a number. */
+/** CELLA_MAX_SKILLS and CELLA_MAX_ARTIFACTS: limits per user. Throws INVALID_OPTIONS for an invalid number. */
 export function readNamespaceLimit(what: 'skills' | 'artifacts'): number {
   const setting = what === 'skills' ? settings.maxSkills : settings.maxArtifacts;
   return resolveSetting(setting, undefined, readProcessConfig().variables);
@@ -141,27 +141,30 @@ function variablesOf(read: Read): Record<string, string> {
   return found;
 }
 
-/** Undefined where there is nothing in it. */
+/** Undefined if the list is empty. */
 function list(text: string | undefined, separator: string | RegExp): string[] | undefined {
   const parts = (text ?? '').split(separator).filter((part) => part !== '');
   return parts.length === 0 ? undefined : parts;
 }
 
-/** The XDG standard has relative paths ignored. */
+/** The XDG standard says to ignore relative paths. */
 function dataHome(env: NodeJS.ProcessEnv): string {
   const named = env.XDG_DATA_HOME;
   if (named && isAbsolute(named)) return named;
   return join(env.HOME || homedir(), '.local', 'share');
 }
 
-/** The secret of that name: CELLA_CREDENTIAL_ and the name in capitals, with `_` for what a variable cannot hold. */
+/**
+ * The secret with this name: CELLA_CREDENTIAL_ and the name in capitals, with `_` for characters that a variable name cannot
+ * contain.
+ */
 export function readCredential(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env[`CELLA_CREDENTIAL_${name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`] || undefined;
 }
 
 type StorageDefaults = Pick<ProcessConfig, 'dataDir'> & Partial<Pick<ProcessConfig, 'storage' | 'redis' | 'prefix'>>;
 
-/** What flags say of the storage. */
+/** The flags for the storage. */
 export interface StorageFlags {
   readonly storage?: 'file' | 'redis';
   readonly data?: string;
@@ -169,7 +172,7 @@ export interface StorageFlags {
   readonly prefix?: string;
 }
 
-/** A flag wins over a variable. `--redis` alone chooses Redis; CELLA_REDIS alone does not. */
+/** A flag overrides a variable. `--redis` alone selects Redis; CELLA_REDIS alone does not. */
 export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageLocation {
   const dataDir = flags.data === undefined ? defaults.dataDir : resolve(flags.data);
   if (storageKind(flags, defaults) === 'file') {
@@ -185,7 +188,7 @@ export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): 
     );
   }
   const prefix = flags.prefix ?? defaults.prefix;
-  return { dataDir, redis: { url, ...(prefix === undefined ? {} : { prefix }) } };
+  return { dataDir, redis: { url, prefix } };
 }
 
 function storageKind(flags: StorageFlags, { storage }: StorageDefaults): 'file' | 'redis' {
@@ -193,7 +196,7 @@ function storageKind(flags: StorageFlags, { storage }: StorageDefaults): 'file' 
   return resolveSetting(settings.storage, given, storage === undefined ? {} : { CELLA_STORAGE: storage });
 }
 
-/** What flags say of packages. */
+/** The flags for packages. */
 export interface PackageFlags {
   /** False if `--no-index` was given. */
   readonly index?: string | false;
@@ -201,7 +204,7 @@ export interface PackageFlags {
   readonly wheels?: readonly string[];
 }
 
-/** Undefined if nothing is set. Flags win over variables. */
+/** Undefined if nothing is set. Flags override variables. */
 export function resolvePackages(
   flags: PackageFlags,
   { packages: other = {} }: Partial<Pick<ProcessConfig, 'packages'>>,
@@ -216,10 +219,10 @@ export function resolvePackages(
   for (const url of [...(index === undefined ? [] : [index]), ...extraIndexes]) checkIndex(url);
   const wheelFolders = [...(flags.wheels ?? other.wheelFolders ?? [])].map((folder) => resolve(folder));
   if (!noIndex && index === undefined && extraIndexes.length === 0 && wheelFolders.length === 0) return undefined;
-  return { ...(index === undefined ? {} : { index }), extraIndexes, wheelFolders, noIndex };
+  return { index, extraIndexes, wheelFolders, noIndex };
 }
 
-/** It may hold a password, so that it is not repeated. */
+/** Errors do not repeat the address, which may contain a password. */
 function checkIndex(text: string): void {
   const url = URL.parse(text);
   if (url && ['http:', 'https:'].includes(url.protocol) && url.search === '' && url.hash === '') return;
@@ -234,14 +237,14 @@ interface ConfigFlags {
   readonly config?: string | undefined;
 }
 
-/** From here on, the file counts for whoever reads the environment of this process. */
+/** Loads the config file for all later readers of this process's environment. */
 export async function loadConfig(flags: ConfigFlags): Promise<ProcessConfig> {
   const variables = await variablesIn(flags);
   if (variables) setConfigDefaults(variables);
   return readProcessConfig();
 }
 
-/** The same for a guest in this process: the file counts for it alone. */
+/** Loads the config file for one guest in this process only. */
 export async function loadConfigFor(dataDir: string): Promise<ProcessConfig> {
   return readProcessConfig(undefined, await variablesIn({ data: dataDir }));
 }
@@ -251,8 +254,47 @@ async function variablesIn({ data, config }: ConfigFlags): Promise<Readonly<Reco
   const named = config ?? before.configFile;
   const dataDir = data === undefined ? before.dataDir : resolve(data);
   const path = named === undefined ? join(dataDir, 'config.yaml') : resolve(named);
-  // Most have none, and do not wait for what reads one.
+  // Most data folders have no config file, so the parser is not loaded.
   if (named === undefined && !existsSync(path)) return undefined;
   const { readConfig } = await import('./config-file.ts');
   return await readConfig({ path, named: named !== undefined });
+}
+
+export interface UnknownVariable {
+  readonly name: string;
+  /** The most similar setting. */
+  readonly meant?: string;
+}
+
+const PREFIX = 'CELLA_';
+/** The name of the secret in the tool's definition follows. */
+const CREDENTIAL = 'CELLA_CREDENTIAL_';
+/** Set on an agent's programs in order to find them; a server that an agent starts inherits them. */
+const MARKS = new Set(['CELLA_COMMAND', 'CELLA_ENVIRONMENT']);
+
+const known = new Map(
+  allSettings.flatMap(({ variable }) => (variable?.startsWith(PREFIX) ? [[bare(variable), variable]] : [])),
+);
+
+export function unknownVariables(names: readonly string[]): UnknownVariable[] {
+  return names.filter(isUnknown).map((name) => {
+    const meant = known.get(suggest(bare(name), [...known.keys()]) ?? '');
+    return { name, meant };
+  });
+}
+
+/** One line for a person. */
+export function describeUnknownVariable({ name, meant }: UnknownVariable): string {
+  // A name can contain anything except `=`.
+  const shown = name.replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
+  const guess = meant === undefined ? 'See docs/settings.md for all there are.' : `Did you mean ${meant}?`;
+  return `${shown} is no setting, and does nothing. ${guess}`;
+}
+
+function isUnknown(name: string): boolean {
+  return name.startsWith(PREFIX) && !known.has(bare(name)) && !name.startsWith(CREDENTIAL) && !MARKS.has(name);
+}
+
+function bare(variable: string): string {
+  return variable.slice(PREFIX.length).toLowerCase();
 }

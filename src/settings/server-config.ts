@@ -20,11 +20,11 @@ export interface ServerConfig extends Omit<Resolved<typeof serverSettings>, 'por
   readonly python?: string | undefined;
   readonly packages?: PackageOptions | undefined;
   readonly toolFolders?: string[] | undefined;
-  /** What credentials are encrypted with, in place of the file `master-key` in the data folder. */
+  /** The key that encrypts credentials, in place of the file `master-key` in the data folder. */
   readonly masterKey: { readonly current?: string | undefined; readonly old?: string | undefined };
 }
 
-/** What flags or options say. The storage and the packages are resolved before, as for every command. */
+/** Values of flags or options. Storage and packages are resolved before, as for every command. */
 export interface GivenServerConfig
   extends Given<typeof serverSettings>,
     StorageLocation,
@@ -69,15 +69,17 @@ function isObject(value: unknown): value is Values {
   return typeof value === 'object' && value !== null;
 }
 
-type Shape<G> = {
-  readonly [N in keyof G]: z.ZodOptional<G[N] extends Setting<infer T> ? z.ZodType<T, T> : z.ZodObject<Shape<G[N]>>>;
+type SettingsShape<G> = {
+  readonly [N in keyof G]: z.ZodOptional<
+    G[N] extends Setting<infer T> ? z.ZodType<T, T> : z.ZodObject<SettingsShape<G[N]>>
+  >;
 };
 
-/** What a program may say of these settings: a zod shape with an optional field for each. */
-export function shapeOf<G extends SettingGroup>(group: G): Shape<G> {
+/** A zod shape with an optional field for each of these settings, for programs. */
+export function shapeOf<G extends SettingGroup>(group: G): SettingsShape<G> {
   const entries = Object.entries(group).map(([name, entry]) => {
     const schema = isSetting(entry) ? entry.type.schema(z) : z.strictObject(shapeOf(entry));
     return [name, schema.optional()];
   });
-  return Object.fromEntries(entries) as Shape<G>;
+  return Object.fromEntries(entries) as SettingsShape<G>;
 }

@@ -82,8 +82,9 @@ describe('the table', () => {
     const own = [
       '--storage in cli/commands/users.ts',
       '--token-file in cli/commands/mcp.ts',
-      '--agent in cli/session-flags.ts',
+      '--key in cli/session-flags.ts',
       '--tools in cli/commands/prompt.ts',
+      '--no-runtime-deps in cli/session-flags.ts',
     ];
     expect(written.filter((each) => flags.has(each.replace(/ .*/, '')) && !own.includes(each))).toEqual([]);
   });

@@ -4,13 +4,13 @@
  */
 
 import { executorKinds, keyModes } from '../protocol/enums.ts';
+import * as types from './setting.ts';
 import { notInFile, type Setting, secret, setting, settingsIn, withoutFlag } from './setting.ts';
-import * as types from './value-types.ts';
 
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What members may ask for beside a sandbox of their own; administrators may in any case. */
+/** Sandbox options that members may request besides their own sandbox. Administrators may always. */
 const privileges = ['in-process', 'unsandboxed', 'network', 'folders'] as const;
 export type Privilege = (typeof privileges)[number];
 
@@ -35,30 +35,32 @@ const storageSettings = {
   redis: setting('--redis <url>', 'the Redis server, such as redis://127.0.0.1:6379', types.text, {
     mayHoldPassword: true,
   }),
-  prefix: setting('--prefix <text>', 'what every key in Redis begins with', types.text, { defaultText: 'cella' }),
-  agentKey: setting('--agent <key>', 'the agent key that owns the kernel', types.text, {
+  prefix: setting('--prefix <text>', 'prefix of all keys in Redis', types.text, { defaultText: 'cella' }),
+  agentKey: setting('--key <key>', 'the agent key that owns the kernel', types.text, {
     variable: 'CELLA_AGENT_KEY',
     defaultText: 'default',
   }),
 };
 
 const kernelSettings = {
-  python: setting('--python <path>', 'a Python 3.9 or later', types.program, { defaultText: 'python3' }),
+  python: setting('--python <path>', 'Python interpreter, version 3.9 or later', types.program, {
+    defaultText: 'python3',
+  }),
   executor: setting(
     '--executor <name>',
     `where code runs: auto, ${executorKinds.join(', ')}`,
     types.oneOf(['auto', ...executorKinds] as const),
     { defaultText: 'auto, which is subprocess' },
   ),
-  image: setting('--image <name>', 'for container: the image', types.text, {
+  image: setting('--image <name>', 'the image, for the executor container', types.text, {
     defaultText: 'what `cella images build` made',
   }),
-  engine: setting('--engine <address>', 'for container: where Docker or Podman listens', types.text, {
+  engine: setting('--engine <address>', 'the address of Docker or Podman, for the executor container', types.text, {
     defaultText: 'DOCKER_HOST, the usual sockets',
   }),
   index: setting('--index <url>', 'the package index', types.text, { defaultText: 'PyPI', mayHoldPassword: true }),
   extraIndex: setting('--extra-index <url>', 'an additional index', types.urls, { mayHoldPassword: true }),
-  wheels: setting('--wheels <dir>', 'a folder with wheels in it', types.paths),
+  wheels: setting('--wheels <dir>', 'a folder with wheels', types.paths),
   noIndex: setting('--no-index', 'use no index, only --wheels', types.onOff),
   tools: setting('--tools <dir>', 'a folder with more tool definitions', types.paths),
   maxSkills: withoutFlag(
@@ -71,8 +73,10 @@ const kernelSettings = {
 };
 
 const clientSettings = {
-  url: setting('--url <address>', 'the address of a server', types.text, { defaultText: 'the one on the data folder' }),
-  tokenFile: setting('--token-file <path>', 'a file with the token for it', types.path),
+  url: setting('--url <address>', 'the address of a server', types.text, {
+    defaultText: 'the server of the data folder',
+  }),
+  tokenFile: setting('--token-file <path>', 'a file with the token for the server', types.path),
   token: secret(
     'CELLA_TOKEN',
     'the token itself; there is no flag for it, and it cannot be in a config file',
@@ -81,10 +85,10 @@ const clientSettings = {
   mcpToken: secret('CELLA_MCP_TOKEN', 'the token that clients of `cella mcp --http` must send', types.text),
   masterKey: secret(
     'CELLA_MASTER_KEY',
-    'what credentials are encrypted with: 32 bytes in base64; else the file master-key in the data folder',
+    'key that encrypts credentials: 32 bytes in base64 or hex; default: the file master-key in the data folder',
     types.text,
   ),
-  oldMasterKey: secret('CELLA_OLD_MASTER_KEY', 'the previous one, for `cella credentials rotate`', types.text),
+  oldMasterKey: secret('CELLA_OLD_MASTER_KEY', 'the previous master key, for `cella credentials rotate`', types.text),
   credential: secret('CELLA_CREDENTIAL_NAME', 'the secret NAME, for tools that use it', types.text),
 };
 
@@ -92,40 +96,51 @@ const clientSettings = {
 export const serverSettings = {
   host: setting(
     '--host <address>',
-    'where the server listens; another address than loopback needs a certificate, or --insecure-http',
+    'address to listen on; other addresses than loopback need --tls-cert, or --insecure-http',
     types.text,
     { default: '127.0.0.1' },
   ),
-  port: setting('--port <port>', 'its port, or 0 for any that is free', types.port, { default: '7710' }),
-  tlsCert: setting('--tls-cert <path>', 'a certificate, with those that vouch for it', types.path),
-  tlsKey: setting('--tls-key <path>', 'its key', types.path),
-  insecureHttp: setting('--insecure-http', 'another address without TLS: a proxy in front speaks it', types.onOff, {
-    default: '',
-  }),
-  allowHost: setting('--allow-host <name>', 'a name that the server goes by, beside its address', types.hostNames, {
+  port: setting('--port <port>', 'port to listen on; 0 picks a free one', types.port, { default: '7710' }),
+  tlsCert: setting('--tls-cert <path>', 'TLS certificate, followed by its intermediate certificates', types.path),
+  tlsKey: setting('--tls-key <path>', 'private key of the certificate', types.path),
+  insecureHttp: setting(
+    '--insecure-http',
+    'listen without TLS on other addresses than loopback; for servers behind a proxy that handles TLS',
+    types.onOff,
+    {
+      default: '',
+    },
+  ),
+  allowHost: setting('--allow-host <name>', 'another host name that clients may use for this server', types.hostNames, {
     default: '',
   }),
   advertise: setting(
     '--advertise <url>',
-    'where other servers on the same Redis reach it, such as http://10.0.0.5:7710',
+    'address at which other servers on the same Redis reach this one, such as http://10.0.0.5:7710',
     types.text,
     { defaultText: 'its own address' },
   ),
   membersMay: setting(
     '--members-may <list>',
-    `what members may ask for: ${privileges.join(', ')}; on a root host, all but network amount to root`,
+    `what members may ask for: ${privileges.join(', ')}; if the server runs as root, all of these except network make members root`,
     types.anyOf(privileges),
     { default: '' },
   ),
-  maxKernels: setting('--max-kernels <n>', 'kernels that may live at a time', types.count, { default: '64' }),
+  allowRuntimeDeps: setting(
+    '--no-runtime-deps',
+    'lock the packages: no user and no code may add or remove any',
+    types.offSwitch,
+    { default: '' },
+  ),
+  maxKernels: setting('--max-kernels <n>', 'maximum number of live kernels', types.count, { default: '64' }),
   idleMs: setting('--idle <seconds>', 'how long until an idle kernel hibernates', types.seconds, { default: '600' }),
   runners: {
-    maxRunners: setting('--max-runners <n>', 'runners of coding agents that may live at a time', types.count, {
+    maxRunners: setting('--max-runners <n>', 'maximum number of live runners of coding agents', types.count, {
       default: '8',
     }),
     idleMs: setting(
       '--runner-idle <seconds>',
-      'how long a runner is kept for the next prompt; 0 keeps none',
+      'how long an idle runner is kept for the next prompt; 0: not at all',
       types.secondsOrNone,
       { default: '300' },
     ),
@@ -146,94 +161,112 @@ export const serverSettings = {
     ),
     tokenUses: setting(
       '--turn-token-uses <n>',
-      'calls that the session token of a turn is valid for: of its runner, and to models and the kernel',
+      'how many calls the session token of a turn may make: messages of the runner, calls to models, calls to the MCP server of the session',
       types.count,
     ),
   },
-  graceMs: setting('--grace <seconds>', 'how long running code has when the server shuts down', types.seconds, {
-    default: '10',
-  }),
+  graceMs: setting(
+    '--grace <seconds>',
+    'how long running code may continue when the server shuts down',
+    types.seconds,
+    {
+      default: '10',
+    },
+  ),
   flushResults: setting(
     '--no-flush',
-    'report results before they are on the disk: faster, but a loss of power may lose the last ones',
+    'report results before they are on disk: faster, but a power failure can lose the latest ones',
     types.offSwitch,
     { default: '' },
   ),
-  rate: setting('--rate <n>', 'requests a second that one token may send; four times as many at once', types.count, {
-    default: '500',
-  }),
+  rate: setting(
+    '--rate <n>',
+    'requests per second that one token may send; a burst may have four times as many',
+    types.count,
+    {
+      default: '500',
+    },
+  ),
   /** How much of each session's events stays; 0 is all. */
   retention: {
-    maxAgeMs: setting('--keep-days <days>', 'how long events are kept; 0 is for ever', types.days, { default: '30' }),
+    maxAgeMs: setting('--keep-days <days>', 'how long events are kept; 0: forever', types.days, { default: '30' }),
     maxBytes: setting(
       '--keep-mb <mb>',
-      'how much of the events of one session is kept; 0 is all',
+      'maximum size of the events of one session, in MB; 0: no limit',
       types.megabytesAsBytes,
       { default: '64' },
     ),
     maxFileBytes: setting(
       '--keep-files-mb <mb>',
-      'the same for output that was too large for an event',
+      'maximum size of the output files of one session, in MB; 0: no limit',
       types.megabytesAsBytes,
       { default: '4096' },
     ),
   },
   /** For users that have none of their own. */
   quotas: {
-    sessions: setting('--user-sessions <n>', 'sessions of one user that has no quota of its own', types.count, {
+    sessions: setting('--user-sessions <n>', 'default quota of a user: sessions', types.count, {
       default: '1000',
     }),
-    liveKernels: setting('--user-kernels <n>', 'live kernels of such a user', types.count),
-    memoryMb: setting('--user-memory <mb>', 'the memory limits of these together', types.megabytes),
-    executionsPerMinute: setting('--user-executions <n>', 'executions a minute of such a user', types.count),
+    liveKernels: setting('--user-kernels <n>', 'default quota of a user: live kernels', types.count),
+    memoryMb: setting(
+      '--user-memory <mb>',
+      'default quota of a user: sum of the memory limits of live kernels',
+      types.megabytes,
+    ),
+    executionsPerMinute: setting(
+      '--user-executions <n>',
+      'default quota of a user: executions per minute',
+      types.count,
+    ),
     storageBytes: setting(
       '--user-storage <mb>',
-      'workspaces, events, outputs, checkpoints, conversations, artifacts and skills of such a user',
+      'default quota of a user: size of workspaces, events, outputs, checkpoints, conversations, artifacts and skills',
       types.megabytesAsBytes,
     ),
-    modelUsdPerDay: setting('--user-budget <usd>', 'what such a user may spend on models a day', types.dollars),
-    modelTokensPerDay: setting('--user-tokens <n>', 'tokens that such a user may use a day', types.tokens),
+    modelUsdPerDay: setting('--user-budget <usd>', 'default quota of a user: USD per day for models', types.dollars),
+    modelTokensPerDay: setting('--user-tokens <n>', 'default quota of a user: model tokens per day', types.tokens),
   },
   /** How agents get to their models. */
   gateway: {
     keys: setting(
       '--keys <way>',
-      `how agents get to models: ${keyModes.join(' or ')}; only with gateway do they hold no key`,
+      `how agents reach models: ${keyModes.join(' or ')}; with just-in-time, the agent holds the key while it works`,
       types.oneOf(keyModes),
       { default: 'gateway' },
     ),
     providers: setting(
       '--provider <name=url>',
-      'where a provider (anthropic, openai, gemini) is, in place of its own address; https, or http on loopback',
+      'another address for a provider (anthropic, openai, gemini): https, or http on loopback',
       types.urls,
       { default: '' },
     ),
     models: setting(
       '--models <provider=model>',
-      'a model that agents may use, with * for any text; all of a provider that has none here',
+      'a model that agents may use; * stands for any text. Providers without an entry allow all their models',
       types.words,
       { default: '' },
     ),
     fields: setting(
       '--provider-field <provider=name>',
-      'a field, type or beta that a provider has added to its API, for the gateway to let through',
+      'a new field, type or beta in the API of a provider that the gateway should accept',
       types.words,
       { default: '' },
     ),
     providerTools: setting(
       '--provider-tools <when>',
-      'when agents may use what makes the provider reach other hosts (web search, remote MCP, image URLs): with-network, in sessions with the network of the machine, or always',
+      'which sessions may use features that make the provider reach other hosts (web search, remote MCP, image URLs): with-network (sessions with the network of the machine) or always',
       types.oneOf(providerToolModes),
       { default: 'with-network' },
     ),
     prices: setting(
       '--price <model=in/out/read/write>',
-      'USD for a million tokens of a model: input, output, read from the cache, written to it',
+      'price of a model in USD per million tokens: input, output, cache reads, cache writes',
       types.words,
       { default: '' },
     ),
-    sessionUsd: setting('--session-budget <usd>', 'what one session may spend on models', types.dollars),
-    sessionTokens: setting('--session-tokens <n>', 'tokens that one session may use', types.tokens),
+    sessionUsd: setting('--session-budget <usd>', 'how much one session may spend on models', types.dollars),
+    sessionTokens: setting('--session-tokens <n>', 'how many model tokens one session may use', types.tokens),
   },
   logLevel: setting('--log-level <level>', logLevels.join(', '), types.oneOf(logLevels), { default: 'info' }),
   logFile: setting('--log-file <path>', 'where logs go instead of stderr', types.path),
@@ -248,6 +281,6 @@ export const allSettings: readonly Setting[] = [settings, serverSettings].flatMa
 /** Variables of other programs that Cella uses. */
 export const borrowedVariables = {
   DOCKER_HOST: 'the container engine, if --engine, CELLA_ENGINE and the file do not set it',
-  NO_COLOR: 'any text turns colours off',
+  NO_COLOR: 'turns colours off if it is not empty',
   XDG_DATA_HOME: 'the data folder is `cella` in it, if --data and CELLA_DATA_DIR do not set it',
 } as const;

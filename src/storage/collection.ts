@@ -1,10 +1,152 @@
-/** Documents of one kind: parsed when they are read, with a cache by revision, and listed page by page. */
+/**
+ * Documents: what every storage accepts of them and can find them by, and collections of one kind, parsed when they are read,
+ * with a cache by revision, and listed page by page.
+ */
 
 import type { z } from 'zod';
 import { BoundedMap } from '../lib/bounded-map.ts';
 import { inSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { DocumentCondition, DocumentStore, ListDocuments } from './contract.ts';
+import type {
+  DamagedDocument,
+  DocumentCondition,
+  DocumentField,
+  DocumentPage,
+  DocumentStore,
+  ListDocuments,
+  StoredDocument,
+} from './contract.ts';
+
+const MOST_BYTES = 1024 * 1024;
+const MOST_IN_PAGE = 1000;
+const COLLECTION = /^[a-z0-9-]{1,64}$/;
+const ID = /^[!-~]{1,512}$/;
+const PREFIX = /^[!-~]{0,512}$/;
+/** After every character that an id may hold. */
+const LAST = '\x7f';
+
+/** A page ends after the document that brings it to this many characters. */
+export const PAGE_CHARACTERS = 1024 * 1024;
+
+export function checkCollection(collection: string): string {
+  return checkPattern(collection, COLLECTION, 'collection of documents', 'use 1 to 64 of a-z, 0-9 and -');
+}
+
+export function checkId(id: string): string {
+  return checkPattern(id, ID, 'id of a document', 'use 1 to 512 printable ASCII characters without blanks');
+}
+
+interface Range {
+  /** Ids that are larger than this one, or are it where `inclusive` is set. */
+  readonly from: string;
+  readonly inclusive: boolean;
+  /** Ids that are smaller. */
+  readonly to: string;
+  readonly limit: number;
+}
+
+export function rangeOf({ prefix = '', after = '', limit = 100 }: ListDocuments): Range {
+  checkPattern(prefix, PREFIX, 'beginning of ids', 'use at most 512 printable ASCII characters without blanks');
+  checkPattern(after, PREFIX, 'id of a document', 'use at most 512 printable ASCII characters without blanks');
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_IN_PAGE) {
+    throw new CellaError('INVALID_OPTIONS', `limit is ${limit}, and must be a whole number from 1 to ${MOST_IN_PAGE}.`);
+  }
+  const inclusive = after < prefix;
+  return { from: inclusive ? prefix : after, inclusive, to: prefix + LAST, limit };
+}
+
+export function documentText(collection: string, id: string, value: unknown): string {
+  const refuse = (why: string, cause?: unknown): never => {
+    throw new CellaError('STORAGE_FAILED', `Cannot store the document ${collection}/${id}: ${why}.`, { cause });
+  };
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    refuse('it cannot be written as JSON', cause);
+  }
+  if (text === undefined) return refuse('it cannot be written as JSON');
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_BYTES} may be`);
+  return text;
+}
+
+export interface KeptDocument {
+  readonly id: string;
+  /** Undefined if the document is damaged. */
+  readonly revision: number | undefined;
+  readonly text: string;
+}
+
+/** Fails if it is corrupt. */
+export function readDocument(collection: string, kept: KeptDocument, where: string): StoredDocument {
+  const parsed = parseDocument(kept);
+  if ('revision' in parsed) return parsed;
+  throw new CellaError(
+    'STORAGE_FAILED',
+    `Cannot read the document ${collection}/${kept.id} in ${where}: ${parsed.reason}. Bring back a copy, or delete it.`,
+    { details: { collection, id: kept.id } },
+  );
+}
+
+export function pageOf(kept: readonly KeptDocument[], more: boolean): DocumentPage {
+  const documents: StoredDocument[] = [];
+  const damaged: DamagedDocument[] = [];
+  for (const parsed of kept.map(parseDocument)) {
+    if ('revision' in parsed) documents.push(parsed);
+    else damaged.push(parsed);
+  }
+  const next = more ? kept.at(-1)?.id : undefined;
+  return { documents, damaged, next };
+}
+
+function parseDocument({ id, revision, text }: KeptDocument): StoredDocument | DamagedDocument {
+  if (revision === undefined) return { id, reason: 'it has no revision' };
+  try {
+    return { id, revision, value: JSON.parse(text) };
+  } catch {
+    return { id, reason: 'it is not JSON' };
+  }
+}
+
+function checkPattern(name: string, pattern: RegExp, what: string, expected: string): string {
+  if (pattern.test(name)) return name;
+  const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+  throw new CellaError('INVALID_NAME', `${shown} cannot be the ${what}: ${expected}.`);
+}
+
+/** `a.b` is the field `b` of each element of the list `a`. */
+const FIELDS: Readonly<Partial<Record<string, readonly string[]>>> = {
+  sessions: ['ownerId', 'forkOf', 'life', 'shares.userId', 'shares.role'],
+  tokens: ['userId'],
+  'session-tokens': ['session', 'task', 'executor', 'userId'],
+  logins: ['userId'],
+  'login-codes': ['userId'],
+};
+
+export const indexedCollections: readonly string[] = Object.keys(FIELDS);
+
+export const isIndexed = (collection: string): boolean => Object.hasOwn(FIELDS, collection);
+
+export function entriesOf(collection: string, value: unknown): string[] {
+  const entries = (FIELDS[collection] ?? []).flatMap((field) =>
+    valuesAt(value, field.split('.')).map((found) => `${field}=${found}`),
+  );
+  return [...new Set(entries)];
+}
+
+/** The index entry for the requested field. */
+export function entryOf(collection: string, { field, value }: DocumentField): string {
+  if (FIELDS[collection]?.includes(field)) return `${field}=${value}`;
+  throw new CellaError('INVALID_OPTIONS', `Documents of ${collection} cannot be found by ${JSON.stringify(field)}.`);
+}
+
+function valuesAt(value: unknown, [first = '', ...rest]: readonly string[]): string[] {
+  const found: unknown =
+    typeof value === 'object' && value !== null && Object.hasOwn(value, first) ? Reflect.get(value, first) : undefined;
+  if (rest.length > 0) return Array.isArray(found) ? found.flatMap((element) => valuesAt(element, rest)) : [];
+  return typeof found === 'string' && !found.includes('\n') ? [found] : [];
+}
 
 export interface Found<T> {
   readonly id: string;
@@ -32,7 +174,7 @@ export class Collection<T> {
     return { id, revision, value: this.#cache.get(id, revision, () => this.#parse(id, found.value)) };
   }
 
-  /** As `get`, but also undefined if it is damaged. */
+  /** Like `get`, but undefined for a damaged document. */
   async tryGet(id: string): Promise<Found<T> | undefined> {
     try {
       return await this.get(id);
@@ -43,8 +185,8 @@ export class Collection<T> {
   }
 
   /**
-   * Writes what `change` makes of what is there, and gives it back. If another write comes first, `change` is applied to
-   * its result. Nothing is written if it gives undefined.
+   * Replaces the value with the result of `change` and returns it. If another write comes first, applies `change` to its
+   * result. Writes nothing if `change` returns undefined.
    */
   async update(id: string, change: (there: T | undefined) => T | undefined): Promise<T | undefined> {
     for (;;) {
@@ -73,7 +215,7 @@ export class Collection<T> {
     return { items, next };
   }
 
-  /** All readable documents whose id begins with `prefix`, in bounded memory. */
+  /** All readable documents with this id prefix, in bounded memory. */
   all(prefix = ''): AsyncGenerator<Found<T>> {
     return this.#every({ prefix });
   }
@@ -129,11 +271,11 @@ export class ParsedDocumentCache<T> {
 export interface EveryDocument {
   readonly id: string;
   readonly revision: number;
-  /** Undefined if it is damaged: deleting all documents deletes those, too. */
+  /** Undefined if it is damaged. Deleting all documents deletes damaged ones too. */
   readonly value: unknown;
 }
 
-/** In the order of their ids. Documents that are deleted meanwhile may be missing. */
+/** Sorted by id. Documents that are deleted during the listing may be missing. */
 export async function* everyDocument(
   documents: DocumentStore,
   collection: string,

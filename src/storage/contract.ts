@@ -1,60 +1,64 @@
 /**
- * What outlives a process. Every storage does this, and the shared suite (test/contract/storage/storage.ts) says what it means.
+ * The port of everything that outlives a process. The shared suite (test/contract/storage/storage.ts) defines the behaviour
+ * that every storage implements.
  *
- * Some of it is by agent key, which is any text; two keys never meet. Tools, skills, artifacts and deps belong to the
- * storage as a whole, by names that `checkName` allows; a scope has skills, artifacts and deps of its own. Failures are
+ * Some data belongs to an agent key, which can be any text; keys never collide. Tools, skills, artifacts and deps belong to the
+ * storage as a whole, under names that `checkName` allows; a scope has its own skills, artifacts and deps. Failures are
  * `STORAGE_FAILED`, or `STORAGE_UNREACHABLE` if a server does not answer, and name what could not be used.
  */
 
+import { z } from 'zod';
 import type { Manifest } from '../protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../protocol/namespace-models.ts';
-import type { BootstrapConfig } from './bootstrap-config.ts';
 import type { SessionRecord } from './session-record.ts';
 
 export interface Storage extends AsyncDisposable {
   readonly checkpoints: CheckpointStore;
   readonly records: RecordStore;
   readonly events: EventLog;
+  /** The lock of a fenced storage. A session with its key uses this lock and does not acquire another. */
+  readonly lock?: Lock | undefined;
   readonly locks: Locks;
   readonly transcripts: TranscriptStore;
-  /** YAML, by the tool's name. */
+  /** YAML texts by tool name. */
   readonly tools: TextStore;
-  /** Python, by the skill's name. */
+  /** Python texts by skill name. */
   readonly skills: TextStore;
   readonly artifacts: ArtifactStore;
   readonly deps: DepsStore;
   readonly documents: DocumentStore;
   /**
-   * The same storage for the owner of this lock: once another process has it, nothing can be written here any more
-   * (`LEASE_LOST`), however late it arrives. The key of the lock can be acquired again here, by one at a time. Closing
-   * it leaves the storage open.
+   * The same storage for the owner of this lock: once another process has the lock, every write fails (`LEASE_LOST`), however
+   * late it arrives. Closing it leaves the storage open.
    */
   fenced(lock: Lock): Storage;
   /**
-   * This storage with other skills, artifacts and deps: those of the scope, which is any text but the empty one. Two
-   * scopes never meet, and none meets what is in no scope. All else is the same. Closing it closes this storage.
+   * This storage with the scope's own skills, artifacts and deps; the rest is shared. A scope's name is any text except the
+   * empty one. Scopes never share data with each other or with the unscoped storage. Closing it closes this storage.
    */
   scope(name: string): Storage;
-  /** Skills, artifacts and deps of a scope, also those that are being written here. */
+  /** Deletes the skills, artifacts and deps of a scope, including those that this process is writing. */
   deleteScope(name: string): Promise<void>;
-  /** For `storageFromBootstrap` in another trusted process. */
+  /** Configures `storageFromBootstrap` in another trusted process. */
   toBootstrapConfig(): BootstrapConfig;
-  /** Checkpoints, record, events and transcripts of a key. A lock stays with its owner. */
-  deleteAgent(agentKey: string): Promise<void>;
-  /** Drops unfinished checkpoints and releases every lock. May be called again. */
+  /** Deletes checkpoints, record, events and transcripts of a key. A lock stays with its owner. */
+  deleteKey(agentKey: string): Promise<void>;
+  /** Drops unfinished checkpoints and releases every lock. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface CheckpointStore {
   begin(agentKey: string): Promise<CheckpointWriter>;
-  /** In the order in which they were finished, whatever the clock said. Damaged ones are left out. */
-  list(agentKey: string): Promise<Manifest[]>;
+  /** In the order of finishing, regardless of the clock. Omits damaged checkpoints. */
+  list(agentKey: string): Promise<CheckpointSummary[]>;
   get(agentKey: string, id: string): Promise<Manifest | undefined>;
-  /** The bytes of one segment, or undefined where they are cut, missing or changed. */
+  /** The size of all checkpoints, including their metadata. */
+  bytes(agentKey: string): Promise<number>;
+  /** The bytes of one segment; undefined if they are truncated, missing or changed. */
   read(agentKey: string, manifest: Manifest, segmentIndex: number): Promise<Uint8Array | undefined>;
-  /** The bytes of every segment in order, each as `read` would give it. */
+  /** The bytes of every segment in order, each as `read` returns it. */
   segments(agentKey: string, manifest: Manifest): AsyncIterable<Uint8Array | undefined>;
-  /** The checkpoints whose manifest cannot be read, with the reason. They can be deleted by the id given here. */
+  /** The checkpoints whose manifest cannot be read, with the reason. The returned ids can be deleted. */
   damaged(agentKey: string): Promise<DamagedCheckpoint[]>;
   /** False if there was none. */
   delete(agentKey: string, id: string): Promise<boolean>;
@@ -62,25 +66,28 @@ export interface CheckpointStore {
 
 /** A checkpoint is visible as a whole after `finish`, and not at all before, even if the process is killed. */
 export interface CheckpointWriter extends AsyncDisposable {
-  /** Appends to the data: the segments, one after the other. Calls are carried out in order. */
+  /** Appends segment data, one segment after the other. Calls run in order. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Refused where the id is taken, or where the segments are not as long as what was written. */
+  /** Fails if the id is taken, or if the segments do not match the written length. */
   finish(manifest: Manifest): Promise<void>;
-  /** Leaves nothing behind. May be called again, and does nothing after `finish`. */
+  /** Leaves nothing behind. Idempotent, and does nothing after `finish`. */
   abort(): Promise<void>;
 }
+
+/** Small, so that all summaries of a key fit in memory. */
+export type CheckpointSummary = Pick<Manifest, 'id' | 'name' | 'kind' | 'createdAt'>;
 
 export interface DamagedCheckpoint {
   readonly id: string;
   readonly reason: string;
 }
 
-/** Fields of a newer version survive `get` and `put`. A record that this version cannot read is refused by `get`. */
+/** `get` and `put` keep the fields of a newer version. `get` fails for a record that this version cannot read. */
 export interface RecordStore {
   get(agentKey: string): Promise<SessionRecord | undefined>;
-  /** Keeps the newest of the history, see `boundHistory`. Durable when it resolves. */
+  /** Keeps the newest part of the history, see `boundHistory`. Durable when it resolves. */
   put(agentKey: string, record: SessionRecord): Promise<void>;
-  /** In the order in which the keys were first put, all or only those of some keys. Those that cannot be read are left out. */
+  /** In the order in which the keys were first stored; all keys or the given ones. Omits unreadable records. */
   list(options?: ListRecords): Promise<SessionRecord[]>;
   damaged(): Promise<DamagedRecord[]>;
   delete(agentKey: string): Promise<boolean>;
@@ -95,26 +102,26 @@ export interface DamagedRecord {
   readonly reason: string;
 }
 
-/** One log for each key, numbered from 1 without a gap. */
+/** One log per key, numbered from 1 without gaps. */
 export interface EventLog {
-  /** Adds all of them or none, in this order. Gives the last number; durable when it resolves. Events are JSON. */
+  /** Appends all events or none, in order. Returns the last number; durable when it resolves. Events are JSON. */
   append(agentKey: string, events: readonly unknown[], options?: AppendOptions): Promise<number>;
-  /** What is there now, in order, from the first number after `after` that was not trimmed. */
+  /** The current events in order, starting after `after`. Trimmed events are skipped. */
   read(agentKey: string, options?: ReadOptions): AsyncIterable<LoggedEvent>;
   /** The number of the last event, even if it was trimmed; 0 if there was none. */
   last(agentKey: string): Promise<number>;
   /** The number of the last event that was trimmed; 0 if none was. */
   floor(agentKey: string): Promise<number>;
-  /** Of the events that are there, as JSON. */
+  /** The size of the current events as JSON. */
   bytes(agentKey: string): Promise<number>;
-  /** Removes the oldest events that one of the limits does not allow, and gives the floor. */
+  /** Removes the oldest events beyond any of the limits, and returns the floor. */
   trim(agentKey: string, limits: TrimLimits): Promise<number>;
-  /** Forgets the log: numbers start from 1 again. */
+  /** Deletes the log. Numbers start from 1 again. */
   delete(agentKey: string): Promise<boolean>;
 }
 
 export interface AppendOptions {
-  /** False: what it resolves with survives the end of this process, and may not survive a loss of power. */
+  /** False: the events survive the end of this process, but possibly not a power failure. */
   readonly flushed?: boolean;
 }
 
@@ -132,19 +139,19 @@ export interface LoggedEvent {
 
 export interface TrimLimits {
   readonly maxEvents?: number;
-  /** Of the events as JSON. */
+  /** The size of the events as JSON. */
   readonly maxBytes?: number;
   /** Milliseconds since 1970. An event of this time or later stays, and so does everything after it. */
   readonly olderThan?: number;
 }
 
-/** One owner for each key, on all processes. The lock of a process that has ended is free at once. */
+/** One owner per key across all processes. The lock of a process that has ended is free at once. */
 export interface Locks {
-  /** Whose locks these are: what `ownerOf` tells of them. */
+  /** The id under which `ownerOf` reports this owner. */
   readonly id: string;
-  /** `AGENT_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) if it is held for longer than `waitMs`. */
+  /** `KEY_BUSY` with the owner in `details` (`pid`, `since`, `host`, `command`) if it is held for longer than `waitMs`. */
   acquire(agentKey: string, options?: AcquireLockOptions): Promise<Lock>;
-  /** Its owner; undefined if it is free. */
+  /** The owner of the lock; undefined if it is free. */
   ownerOf(agentKey: string): Promise<LockOwner | undefined>;
 }
 
@@ -157,16 +164,16 @@ export interface LockOwner {
 }
 
 export interface AcquireLockOptions {
-  /** How long to wait for another owner; 0, the default, means not at all. */
+  /** How long to wait for another owner. Default: 0, does not wait. */
   readonly waitMs?: number;
   readonly signal?: AbortSignal;
-  /** The command that others see; by default the program and its subcommand. */
+  /** The command to show to other processes. Default: the program and its subcommand. */
   readonly command?: string;
 }
 
 /**
- * `uncertain`: it could not be renewed for so long that another may have it by now; it may turn out to be held. `lost`:
- * another has it, or had it meanwhile. A lock that ends with its process is neither.
+ * `uncertain`: renewal has failed for so long that another owner may have the lock; it may become `held` again. `lost`: another
+ * owner has, or had, the lock. A lock that ends with its process is never either.
  */
 export type LockState = 'held' | 'uncertain' | 'lost' | 'released';
 
@@ -177,32 +184,35 @@ export interface Lock extends AsyncDisposable {
   readonly state: LockState;
   /** Calls `onChange` at each change other than `release`. Returns a function that stops it. */
   watch(onChange: (state: LockState) => void): () => void;
-  /** May be called again; if it failed, it tries again. */
+  /** Idempotent; after a failure it tries again. */
   release(): Promise<void>;
 }
 
-/** Texts of at most 1 MB, by name. A person may change them behind our back where they are files. */
+/** Texts of at most 1 MB, by name. If they are files, users may also edit them directly. */
 export interface TextStore {
-  /** By name. Files that have no valid name are left out. */
+  /** Sorted by name. Omits files without a valid name. */
   list(): Promise<StoredText[]>;
   get(name: string): Promise<StoredText | undefined>;
-  /** Durable and whole when it resolves. False where `ifAbsent` is set and the name is taken, by one of two at once too. */
+  /**
+   * Durable and complete when it resolves. False if `ifAbsent` is set and the name is taken, also for the second of two
+   * concurrent calls.
+   */
   put(name: string, text: string, options?: { readonly ifAbsent?: boolean }): Promise<boolean>;
   /** False if there was none. */
   delete(name: string): Promise<boolean>;
-  /** Another text after each change, by whomever: for those who keep what they have made of these texts. */
+  /** A text that differs after each change by any process, for caches of what was made from the texts. */
   version(): Promise<string>;
-  /** Whether there are so many, or more. Cheap, also with many of them. */
+  /** Whether there are at least this many. Cheap for any number. */
   holds(count: number): Promise<boolean>;
 }
 
-/** A part of what there is, by name. */
+/** A page of a list sorted by name. */
 export interface Page {
-  /** Only what comes after this name. */
+  /** Only names after this one. */
   readonly after?: string | undefined;
-  /** At most so many. */
+  /** The most entries. */
   readonly limit?: number | undefined;
-  /** No more of them once they are so many characters of JSON together. */
+  /** Ends the page once its entries reach this many characters of JSON. */
   readonly enough?: number | undefined;
 }
 
@@ -211,30 +221,30 @@ export interface StoredText {
   readonly text: string;
   /** Milliseconds since 1970. */
   readonly updatedAt: number;
-  /** Where a person finds it, for messages: a path, or a key. */
+  /** A path or key that tells a person where it is stored. */
   readonly where: string;
-  /** Whether it is another's, to be read and not to be changed. */
+  /** Whether it belongs to others and is read-only. */
   readonly shared?: true;
 }
 
-/** Bytes of any size, by name, in bounded memory. A reader that has begun reads on what was there when it began. */
+/** Bytes of any size, by name, in bounded memory. A reader keeps reading the version that it started with. */
 export interface ArtifactStore {
   begin(name: string): Promise<ArtifactWriter>;
   get(name: string): Promise<ArtifactInfo | undefined>;
-  /** By name. All, or a page: only what is in it is read, but all names are looked at. */
+  /** Sorted by name; all, or one page. Reads only the page's entries, but examines all names. */
   list(page?: Page): Promise<ArtifactInfo[]>;
-  /** Whether there are so many, or more. Cheap, also with many of them. */
+  /** Whether there are at least this many. Cheap for any number. */
   holds(count: number): Promise<boolean>;
   open(name: string): Promise<ArtifactReader | undefined>;
   delete(name: string): Promise<boolean>;
 }
 
-/** It is not visible before `finish`. Then it replaces what had the name before, as a whole. */
+/** Not visible before `finish`, which replaces an artifact of the same name as a whole. */
 export interface ArtifactWriter extends AsyncDisposable {
   write(bytes: Uint8Array): Promise<void>;
-  /** `createdAt` is that of the one that it replaces. */
+  /** Keeps the `createdAt` of the artifact that it replaces. */
   finish(facts: ArtifactFacts): Promise<ArtifactInfo>;
-  /** Leaves nothing behind. May be called again, and does nothing after `finish`. */
+  /** Leaves nothing behind. Idempotent, and does nothing after `finish`. */
   abort(): Promise<void>;
 }
 
@@ -244,13 +254,13 @@ export interface ArtifactReader extends AsyncDisposable {
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
-/** The packages that kernels are to have: requirements as `parseRequirement` writes them, one for each package. */
+/** The configured packages of kernels: requirements as `parseRequirement` writes them, one per package. */
 export interface DepsStore {
-  /** By package. */
+  /** Sorted by package. */
   list(): Promise<string[]>;
-  /** Replaces the requirement of that package. False if it was the same already. */
+  /** Replaces the package's requirement. False if it was the same already. */
   add(requirement: string): Promise<boolean>;
-  /** By the package's name, however it is spelled. False if it was not there. */
+  /** The package's name in any spelling. False if it was not configured. */
   remove(name: string): Promise<boolean>;
 }
 
@@ -259,21 +269,21 @@ export interface DepsStore {
  * an id is 1 to 512 printable ASCII characters without blanks. Anything else is `INVALID_NAME`.
  */
 export interface DocumentStore {
-  /** `STORAGE_FAILED` if it is damaged; it can still be put again or deleted. */
+  /** Throws `STORAGE_FAILED` if it is damaged; it can still be replaced or deleted. */
   get(collection: string, id: string): Promise<StoredDocument | undefined>;
-  /** Gives the revision it has then, or undefined, and nothing is changed, where the condition does not hold. Durable when it resolves. */
+  /** Returns the new revision. If the condition fails, returns undefined and changes nothing. Durable when it resolves. */
   put(collection: string, id: string, value: unknown, condition?: DocumentCondition): Promise<number | undefined>;
-  /** False if there was none, or the condition does not hold. If several delete it at once, one gets true. */
+  /** False if there was none, or the condition fails. If several callers delete it at once, one gets true. */
   delete(collection: string, id: string, condition?: DocumentCondition): Promise<boolean>;
-  /** In the order of their ids, by bytes. */
+  /** Sorted by id, in byte order. */
   list(collection: string, options?: ListDocuments): Promise<DocumentPage>;
-  /** How many there are, damaged ones included. Does not read them. */
+  /** The number of documents, including damaged ones. Does not read them. */
   count(collection: string, where?: DocumentField): Promise<number>;
 }
 
 export interface StoredDocument {
   readonly id: string;
-  /** From 1 on, and larger after each `put`. No two documents of a storage ever have the same, deleted ones included. */
+  /** Starts at 1 and grows with each `put`. Unique in the storage, even among deleted documents. */
   readonly revision: number;
   readonly value: unknown;
 }
@@ -283,28 +293,31 @@ export interface DocumentCondition {
   readonly ifRevision?: number;
 }
 
-/** Of documents whose field has this value. Only some fields can be asked for, see document-format.ts; else `INVALID_OPTIONS`. */
+/**
+ * Selects documents whose field has this value. Only some fields are supported, see collection.ts; others throw
+ * `INVALID_OPTIONS`.
+ */
 export interface DocumentField {
   readonly field: string;
   readonly value: string;
 }
 
 export interface ListDocuments {
-  /** Costs what it gives, however many others there are. */
+  /** The cost depends only on the matching documents. */
   readonly where?: DocumentField;
-  /** Only ids that begin with it. */
+  /** Only ids with this prefix. */
   readonly prefix?: string;
-  /** Only ids after this one, which need not be there. */
+  /** Only ids after this one, which does not have to exist. */
   readonly after?: string;
-  /** At most 1000, and 100 by default. A page of large documents has fewer. */
+  /** At most 1000, 100 by default. A page of large documents has fewer. */
   readonly limit?: number;
 }
 
 export interface DocumentPage {
   readonly documents: readonly StoredDocument[];
-  /** Those of this page that cannot be read. */
+  /** The documents of this page that cannot be read. */
   readonly damaged: readonly DamagedDocument[];
-  /** For `after`, if there are more. */
+  /** The value for `after`, if there are more. */
   readonly next?: string;
 }
 
@@ -313,17 +326,42 @@ export interface DamagedDocument {
   readonly reason: string;
 }
 
-/** What coding agents write down of their conversations, as one text for each conversation. */
+/** The transcripts of coding agents, one text per conversation. */
 export interface TranscriptStore {
   /** False, without a change, if this revision or a later one is stored already. */
-  put(agentKey: string, id: string, transcript: { revision: number; text: string }): Promise<boolean>;
-  get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined>;
-  /** Ids, in the order in which they were first put. */
+  put(agentKey: string, id: string, transcript: NewTranscript): Promise<boolean>;
+  get(agentKey: string, id: string): Promise<StoredTranscript | undefined>;
+  /** Ids in the order in which they were first stored. */
   list(agentKey: string): Promise<string[]>;
-  /** How much room all of them take. */
+  /** The size of all transcripts. */
   bytes(agentKey: string): Promise<number>;
   delete(agentKey: string, id: string): Promise<boolean>;
 }
 
+export interface NewTranscript {
+  readonly revision: number;
+  /** Read piece by piece while it is written. */
+  readonly text: string | AsyncIterable<string>;
+  /** Also changes nothing if the stored text is as long, or longer. Default: false. */
+  readonly ifLonger?: boolean;
+}
+
+export interface StoredTranscript {
+  readonly revision: number;
+  /** How many characters the text has. */
+  readonly length: number;
+  /** In pieces, read from the storage as they are asked for: once. A pair of surrogates may be cut. */
+  readonly text: AsyncIterable<string>;
+}
+
 /** Milliseconds since 1970. It may jump, also backwards. */
 export type Clock = () => number;
+
+/** The scope of skills, artifacts and deps, if it is one. */
+const scope = z.string().min(1).optional();
+
+export const BootstrapConfig = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('file'), path: z.string().min(1), scope }),
+  z.strictObject({ type: z.literal('redis'), url: z.string().min(1), prefix: z.string().min(1), scope }),
+]);
+export type BootstrapConfig = z.infer<typeof BootstrapConfig>;

@@ -31,7 +31,7 @@ export interface Transferred {
   readonly skipped: TransferItem[];
 }
 
-/** How much of an artifact is in memory at a time. */
+/** How much of an artifact to keep in memory at a time. */
 const PART_BYTES = 1024 * 1024;
 
 type Copy = (name: string) => Promise<boolean>;
@@ -88,7 +88,7 @@ async function planArtifacts(
     await using writer = await to.begin(name);
     for (let offset = 0; offset < reader.info.size; ) {
       const part = await reader.read(offset, PART_BYTES);
-      // The file was truncated meanwhile.
+      // The file was truncated in the meantime.
       if (part.length === 0) break;
       await writer.write(part);
       offset += part.length;

@@ -67,18 +67,18 @@ export function lockBusy(
 ): CellaError {
   const process = `process ${pid}${command ? ` (${command})` : ''} on ${host}`;
   const time = new Date(since).toISOString();
-  return new CellaError('AGENT_BUSY', `Agent ${JSON.stringify(agentKey)} is in use by ${process} since ${time}.`, {
+  return new CellaError('KEY_BUSY', `Agent key ${JSON.stringify(agentKey)} is in use by ${process} since ${time}.`, {
     details: { pid, since, host, ...(command ? { command } : {}) },
   });
 }
 
 export function leaseLost(agentKey: string): CellaError {
-  const message = `Agent ${JSON.stringify(agentKey)} was taken over by another process: nothing more is written from here.`;
+  const message = `Agent key ${JSON.stringify(agentKey)} was taken over by another process: this one writes nothing more.`;
   return new CellaError('LEASE_LOST', message, { details: { agentKey } });
 }
 
 export function lockAborted(agentKey: string, cause: unknown): CellaError {
-  return new CellaError('ABORTED', `Waiting for agent ${JSON.stringify(agentKey)} was aborted.`, { cause });
+  return new CellaError('ABORTED', `Waiting for agent key ${JSON.stringify(agentKey)} was aborted.`, { cause });
 }
 
 /** The program and its subcommand, such as `cella chat`: other arguments may be private. */

@@ -1,4 +1,4 @@
-/** Session records: what is known of an agent's session while no process holds it. */
+/** Session records: what storage keeps about a session while no process holds its agent key. */
 
 import { z } from 'zod';
 import type { Status } from '../protocol/execution-events.ts';

@@ -1,8 +1,13 @@
-/** Checks records, events, manifests, artifact facts and texts before a storage keeps them. */
+/** Checks records, events, manifests, artifact facts and texts before a storage keeps them, and names folders after keys. */
 
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { inSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { Manifest } from '../protocol/kernel-state.ts';
+import { Manifest, Segment } from '../protocol/kernel-state.ts';
 import { ArtifactFacts, type ArtifactInfo } from '../protocol/namespace-models.ts';
+import { describeProblems, firstProblem } from '../protocol/parse.ts';
+import type { CheckpointSummary } from './contract.ts';
 import { boundHistory, SessionRecord } from './session-record.ts';
 
 export type ParsedRecord = { readonly record: SessionRecord } | { readonly reason: string };
@@ -11,7 +16,7 @@ export function parseRecord(text: string): ParsedRecord {
   try {
     const parsed = SessionRecord.safeParse(JSON.parse(text));
     if (parsed.success) return { record: parsed.data };
-    return { reason: parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ') };
+    return { reason: describeProblems(parsed.error).join('; ') };
   } catch {
     return { reason: 'it is not JSON' };
   }
@@ -24,7 +29,7 @@ export function recordText(agentKey: string, record: SessionRecord): string {
   if ('record' in parsed) return text;
   throw new CellaError(
     'STORAGE_FAILED',
-    `Cannot store this record of agent ${JSON.stringify(agentKey)}: ${parsed.reason}.`,
+    `Cannot store this record of agent key ${JSON.stringify(agentKey)}: ${parsed.reason}.`,
   );
 }
 
@@ -42,27 +47,46 @@ export function eventJson(event: unknown, index: number): string {
 /** `written`: how many bytes came. */
 export function checkManifest(manifest: Manifest, written: number): Manifest {
   const checked = checkShape(manifest);
-  const listed = checked.segments.reduce((sum, { bytes }) => sum + bytes, 0);
+  const { table, segments } = checked;
+  const listed = table ? checked.bytes + table.bytes : segments.reduce((sum, { bytes }) => sum + bytes, 0);
   if (listed === written) return checked;
   const message = `Cannot store checkpoint ${checked.id}: its segments have ${listed} bytes, and ${written} were written.`;
   throw new CellaError('STORAGE_FAILED', message);
 }
 
+const ListedSegments = Manifest.extend({ segments: z.array(z.unknown()) });
+
+export type ParsedManifest = { readonly manifest: Manifest } | { readonly reason: string };
+
+/** Checks segments in slices: earlier versions stored manifests with tens of thousands of them. */
+export async function parseManifest(content: unknown): Promise<ParsedManifest> {
+  const parsed = ListedSegments.safeParse(content);
+  if (!parsed.success) return { reason: firstProblem(parsed.error) };
+  const segments: Segment[] = [];
+  for await (const listed of inSlices(parsed.data.segments)) {
+    const segment = Segment.safeParse(listed);
+    if (!segment.success) return { reason: firstProblem(segment.error) };
+    segments.push(segment.data);
+  }
+  return { manifest: { ...parsed.data, segments } };
+}
+
+export function summaryOf({ id, name, kind, createdAt }: Manifest): CheckpointSummary {
+  return { id, ...(name === undefined ? {} : { name }), kind, createdAt };
+}
+
 function checkShape(manifest: Manifest): Manifest {
   const parsed = Manifest.safeParse(manifest);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new CellaError(
-    'STORAGE_FAILED',
-    `Cannot store this checkpoint: its manifest is none (${problems.join('; ')}).`,
-  );
+  const problems = describeProblems(parsed.error).join('; ');
+  throw new CellaError('STORAGE_FAILED', `Cannot store this checkpoint: its manifest is invalid (${problems}).`);
 }
 
 export function checkStoredFacts(name: string, facts: ArtifactFacts): ArtifactFacts {
   const parsed = ArtifactFacts.safeParse(facts);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new CellaError('ARTIFACT_INVALID', `Cannot store artifact ${JSON.stringify(name)}: ${problems.join('; ')}.`);
+  const problems = describeProblems(parsed.error).join('; ');
+  throw new CellaError('ARTIFACT_INVALID', `Cannot store artifact ${JSON.stringify(name)}: ${problems}.`);
 }
 
 /** What a page of artifacts is measured by: characters of JSON. */
@@ -77,4 +101,15 @@ export function checkText(what: string, name: string, text: string): void {
   const bytes = Buffer.byteLength(text);
   if (bytes > MOST_TEXT_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_TEXT_BYTES} may be`);
   if (!text.isWellFormed()) refuse('it holds a lone surrogate, which no file can hold');
+}
+
+/** Readable if the key is, and always unique: two keys never share a folder. */
+export function folderName(agentKey: string): string {
+  const readable = agentKey
+    .normalize('NFKD')
+    .replace(/[^A-Za-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 40);
+  const digest = hash('sha256', Buffer.from(agentKey, 'utf16le')).slice(0, 16);
+  return readable ? `${readable}-${digest}` : digest;
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { FileStorage } from './file/storage.ts';
+import { FileStorage } from './file/file-storage.ts';
 import { OverlayTextStore } from './views.ts';
 
 async function layers() {

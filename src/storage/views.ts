@@ -2,19 +2,7 @@
 
 import { sortedInSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { BootstrapConfig } from './bootstrap-config.ts';
-import type {
-  AcquireLockOptions,
-  ArtifactStore,
-  DepsStore,
-  Lock,
-  LockOwner,
-  Locks,
-  Storage,
-  StoredText,
-  TextStore,
-} from './contract.ts';
-import { LockHandle, leaseLost, lockBusy, ownCommand } from './lock-handle.ts';
+import type { ArtifactStore, BootstrapConfig, DepsStore, Lock, Storage, StoredText, TextStore } from './contract.ts';
 
 export interface ScopedStores {
   readonly skills: TextStore;
@@ -27,6 +15,7 @@ export class ScopedStorage implements Storage {
   readonly checkpoints: Storage['checkpoints'];
   readonly records: Storage['records'];
   readonly events: Storage['events'];
+  readonly lock: Storage['lock'];
   readonly locks: Storage['locks'];
   readonly transcripts: Storage['transcripts'];
   readonly tools: TextStore;
@@ -51,6 +40,7 @@ export class ScopedStorage implements Storage {
     this.checkpoints = whole.checkpoints;
     this.records = whole.records;
     this.events = whole.events;
+    this.lock = whole.lock;
     this.locks = whole.locks;
     this.transcripts = whole.transcripts;
     this.tools = whole.tools;
@@ -77,8 +67,8 @@ export class ScopedStorage implements Storage {
     return { ...this.#whole.toBootstrapConfig(), scope: this.#scope };
   }
 
-  deleteAgent(agentKey: string): Promise<void> {
-    return this.#whole.deleteAgent(agentKey);
+  deleteKey(agentKey: string): Promise<void> {
+    return this.#whole.deleteKey(agentKey);
   }
 
   close(): Promise<void> {
@@ -105,60 +95,20 @@ export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): 
   const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = parts;
   const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
   const close = () => parts.close();
-  const within = new ReentrantLocks(whole.locks, lock);
   const own: Storage = {
     ...stores,
-    locks: within,
+    lock,
+    locks: whole.locks,
     // One lock at a time: that of another key does not need this one.
-    fenced: (other) => whole.fenced(other.key === lock.key ? lock : other),
+    fenced: (other) => whole.fenced(other),
     scope: (name) => new ScopedStorage(own, checkScope(name), parts.scopes.of(name)),
     deleteScope: (name) => parts.scopes.delete(checkScope(name)),
     toBootstrapConfig: () => whole.toBootstrapConfig(),
-    deleteAgent: (agentKey) => parts.deleteAgent(agentKey),
+    deleteKey: (agentKey) => parts.deleteKey(agentKey),
     close,
     [Symbol.asyncDispose]: close,
   };
   return own;
-}
-
-/** The key of the lock is given out again, to one at a time. */
-class ReentrantLocks implements Locks {
-  readonly #locks: Locks;
-  readonly #lock: Lock;
-  #taken = false;
-
-  constructor(locks: Locks, lock: Lock) {
-    this.#locks = locks;
-    this.#lock = lock;
-  }
-
-  get id(): string {
-    return this.#locks.id;
-  }
-
-  async acquire(agentKey: string, options?: AcquireLockOptions): Promise<Lock> {
-    if (agentKey !== this.#lock.key) return await this.#locks.acquire(agentKey, options);
-    if (!this.#lock.held) throw leaseLost(agentKey);
-    if (this.#taken) throw lockBusy(agentKey, { ...(await this.#ownOwner()), command: ownCommand() });
-    this.#taken = true;
-    const lock = new LockHandle(agentKey, async () => {
-      unwatch();
-      this.#taken = false;
-    });
-    const unwatch = this.#lock.watch((state) => {
-      if (state !== 'released') lock.setState(state);
-    });
-    return lock;
-  }
-
-  ownerOf(agentKey: string): Promise<LockOwner | undefined> {
-    return this.#locks.ownerOf(agentKey);
-  }
-
-  async #ownOwner(): Promise<LockOwner> {
-    const known = await this.#locks.ownerOf(this.#lock.key);
-    return known ?? { id: this.id, pid: process.pid, host: '', since: 0 };
-  }
 }
 
 /** One's own texts in front of shared ones, which are read if there is no own text of that name, and never changed. */

@@ -9,7 +9,7 @@ import { canRunDocker } from '../support/docker/docker.ts';
 import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
 import { bundledRunner } from '../support/servers/agent-server.ts';
 import { agentContract } from './contract.ts';
-import { servedPlace } from './served.ts';
+import { servedEnvironment } from './served.ts';
 
 describe.skipIf(!canRunDocker)('Claude, in Docker, at a server with umask 077', { timeout: 180_000 }, () => {
   agentContract(
@@ -22,9 +22,13 @@ describe.skipIf(!canRunDocker)('Claude, in Docker, at a server with umask 077', 
       ]);
       process.umask(0o077);
       const session = { engine };
-      return await servedPlace({ executor: 'container', program, process: 'claude-agent-sdk-linux', runner, session })(
-        options,
-      );
+      return await servedEnvironment({
+        executor: 'container',
+        program,
+        process: 'claude-agent-sdk-linux',
+        runner,
+        session,
+      })(options);
     },
     ['place', 'server', 'profile', 'agent'],
   );

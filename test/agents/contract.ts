@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
 import { adapterTests } from './adapter-tests.ts';
+import type { OpenAgentEnvironment } from './agent-environment.ts';
 import { agentTests } from './agent-tests.ts';
-import type { OpenPlace } from './place.ts';
-import { placeTests } from './place-tests.ts';
+import { placeTests } from './environment-tests.ts';
 import { profileTests } from './profile-tests.ts';
 import { serverTests } from './server-tests.ts';
 import { type AgentWords, Suite } from './suite.ts';
@@ -18,14 +18,14 @@ export type Part = 'place' | 'agent' | 'server' | 'profile' | 'adapter';
 /** The first of a run brings the program, and builds an image. */
 const OPENING_MS = 240_000;
 
-export function agentContract(words: AgentWords, openPlace: OpenPlace, parts: readonly Part[]): void {
+export function agentContract(words: AgentWords, openEnvironment: OpenAgentEnvironment, parts: readonly Part[]): void {
   let opened: Suite | undefined;
   const suite = () => {
     if (!opened) throw new Error('the place could not be opened');
     return opened;
   };
   beforeAll(async () => {
-    opened = await Suite.open(words, openPlace);
+    opened = await Suite.open(words, openEnvironment);
   }, OPENING_MS);
   beforeEach(() => suite().clear());
   afterAll(() => opened?.[Symbol.asyncDispose]());

@@ -9,8 +9,8 @@ import type { AgentProfile } from '../../src/protocol/agent-profile.ts';
 import { LyingModel, toolUse } from '../support/agents/lying-model.ts';
 import { Model } from '../support/agents/model.ts';
 import { sharedProgram } from '../support/agents/shared-agents.ts';
-import { localPlace } from './local.ts';
-import type { Place } from './place.ts';
+import type { AgentEnvironment } from './agent-environment.ts';
+import { localEnvironment } from './local.ts';
 
 let programDir: string;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 
 interface Attack<M = unknown> {
-  readonly place: Place;
+  readonly place: AgentEnvironment;
   readonly model: M;
   readonly home: string;
   /** The folder that its programs would leave a mark in. */
@@ -32,7 +32,7 @@ async function open<M extends AsyncDisposable & { readonly url: string }>(
   profile: AgentProfile = { commands: { greet: 'Say hello' } },
 ): Promise<Attack<M>> {
   onTestFinished(() => model[Symbol.asyncDispose]());
-  const place = await localPlace('claude', programDir)({ modelUrl: model.url, profile: () => profile });
+  const place = await localEnvironment('claude', programDir)({ modelUrl: model.url, profile: () => profile });
   onTestFinished(() => place[Symbol.asyncDispose]());
   const folder = dirname(place.workspace);
   const [home, marks] = [join(folder, 'home'), join(folder, 'marks')];
@@ -108,6 +108,8 @@ async function plant({ place, home, marks, project }: Attack): Promise<void> {
   await put(join(home, '.cella/profile/hooks/hooks.json'), { hooks: settings(marks, 'profile').hooks });
 }
 
+const COMMIT = 'told by git to whoever asks it';
+
 /** A repository that runs a program at every occasion that git gives it; each leaves a mark of its name. */
 async function plantGit({ place: { workspace }, marks }: Attack): Promise<void> {
   const git = (...words: string[]) =>
@@ -122,7 +124,7 @@ async function plantGit({ place: { workspace }, marks }: Attack): Promise<void> 
   await put(join(workspace, '.gitattributes'), '* filter=hostile diff=hostile\n');
   await put(join(workspace, 'file.txt'), 'before\n');
   git('add', '.');
-  git('commit', '--quiet', '--message', 'first');
+  git('commit', '--quiet', '--message', COMMIT);
   await put(join(workspace, 'file.txt'), 'after\n');
   const keys = [
     'core.fsmonitor',
@@ -176,6 +178,22 @@ describe('the configuration of a repository', { timeout: 60_000 }, () => {
     // In plan nobody is asked: it is not done.
     expect(asks).toEqual(mode === 'plan' ? [] : commands);
     expect(readdirSync(marks)).toEqual([]);
+    // Nor does the program ask git by itself, whatever it takes care of then.
+    expect(JSON.stringify(model.seen)).not.toContain(COMMIT);
+  });
+
+  test('runs nothing for a subagent that is to work in a copy of the repository', async () => {
+    const attack = await open(await LyingModel.start());
+    const { place, model, marks } = attack;
+    await plantGit(attack);
+    const delegated = { description: 'Work', prompt: 'Go', subagent_type: 'general-purpose', run_in_background: false };
+    model.script.push({ blocks: [toolUse('Agent', { ...delegated, isolation: 'worktree' })] });
+    model.script.push({ blocks: [toolUse('EnterWorktree', { name: 'elsewhere' })] });
+    const { status } = await place.prompt('Go.');
+    expect(status).toBe('completed');
+    expect(model.script).toEqual([]);
+    expect(readdirSync(marks)).toEqual([]);
+    expect(existsSync(join(place.workspace, '.claude'))).toBe(false);
   });
 
   test('is obeyed by a command that a person has allowed', async () => {

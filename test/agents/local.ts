@@ -9,9 +9,9 @@ import { loadAdapter } from '../../src/agents/registry.ts';
 import type { AgentEvent } from '../../src/protocol/agent-events.ts';
 import { runAgentTurn } from '../../src/runner/agent-turn.ts';
 import { KEY } from '../support/servers/agent-server.ts';
-import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
+import type { AgentEnvironment, EnvironmentTurn, OpenAgentEnvironment, TurnOutcome } from './agent-environment.ts';
 
-export function localPlace(name: string, programDir: string): OpenPlace {
+export function localEnvironment(name: string, programDir: string): OpenAgentEnvironment {
   return async ({ modelUrl, profile }) => {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'cella-agent-')));
     const [cwd, homeDir] = [join(folder, 'workspace'), join(folder, 'home')];
@@ -37,7 +37,7 @@ export function turnId(): string {
     .slice(-16)}`;
 }
 
-class Local implements Place {
+class Local implements AgentEnvironment {
   readonly workspace: string;
   readonly inside: string;
   readonly takesBypass = true;
@@ -53,7 +53,7 @@ class Local implements Place {
     this.inside = this.workspace;
   }
 
-  async prompt(prompt: string, turn: PlaceTurn = {}): Promise<PlaceOutcome> {
+  async prompt(prompt: string, turn: EnvironmentTurn = {}): Promise<TurnOutcome> {
     const id = turnId();
     const events: AgentEvent[] = [];
     const { mode = 'ask', model, conversation, signal = new AbortController().signal, permit, onEvent } = turn;

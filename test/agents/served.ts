@@ -10,14 +10,14 @@ import { omitUndefined } from '../../src/lib/omit-undefined.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision, PermissionRequest } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';
-import type { ServerParts } from '../../src/server/serve.ts';
-import { folderName } from '../../src/storage/folder-name.ts';
+import type { ServerParts } from '../../src/server/run-server.ts';
+import { folderName } from '../../src/storage/validation.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { processes } from '../support/processes/processes.ts';
 import { shareCache } from '../support/run/shared-cache.ts';
 import { agentServer, bundledRunner, setKey } from '../support/servers/agent-server.ts';
 import type { TestServer } from '../support/servers/server.ts';
-import type { OpenPlace, Place, PlaceOutcome, PlaceTurn } from './place.ts';
+import type { AgentEnvironment, EnvironmentTurn, OpenAgentEnvironment, TurnOutcome } from './agent-environment.ts';
 
 const AGENT_KEY = 'contract';
 const PROFILE = 'suite';
@@ -37,15 +37,23 @@ export interface Served {
 }
 
 /** All turns are in one session, and so in one conversation. */
-export function servedPlace({ executor, program, process, session, keys, sandbox, ...given }: Served): OpenPlace {
+export function servedEnvironment({
+  executor,
+  program,
+  session,
+  keys,
+  sandbox,
+  ...given
+}: Served): OpenAgentEnvironment {
   return async ({ modelUrl, profile }) => {
     const dataDir = shareCache(await scratchFolder());
     const runner = given.runner ?? (await bundledRunner());
     const programs = dirname(dirname(program));
     const gateway = { providers: [`anthropic=${modelUrl}`], ...omitUndefined({ keys }) };
     const start = () => agentServer({ modelUrl, runner, programs, dataDir, session, gateway });
-    const place = await ServedPlace.start({ executor, dataDir, process, start, sandbox });
-    await place.setUp(profile({ workspace: INSIDE, node: join(AGENT_PATHS.node, 'node') }));
+    const place = await ServedEnvironment.start({ executor, dataDir, process: given.process, start, sandbox });
+    const node = sandbox === 'off' ? process.execPath : join(AGENT_PATHS.node, 'node');
+    await place.setUp(profile({ workspace: place.inside, node }));
     return place;
   };
 }
@@ -64,10 +72,10 @@ interface Opened {
   readonly session: ClientSession;
 }
 
-class ServedPlace implements Place {
+class ServedEnvironment implements AgentEnvironment {
   readonly workspace: string;
-  readonly inside = INSIDE;
-  readonly takesBypass = true;
+  readonly inside: string;
+  readonly takesBypass: boolean;
   readonly #parts: Parts;
   #opened: Opened;
 
@@ -75,14 +83,16 @@ class ServedPlace implements Place {
     this.#parts = parts;
     this.#opened = opened;
     this.workspace = join(parts.dataDir, 'agents', folderName(AGENT_KEY), 'workspace');
+    this.inside = parts.sandbox === 'off' ? this.workspace : INSIDE;
+    this.takesBypass = parts.sandbox !== 'off';
   }
 
-  static async start(parts: Parts): Promise<ServedPlace> {
+  static async start(parts: Parts): Promise<ServedEnvironment> {
     const opened = await open(parts);
     await setKey(opened.server);
     // The kernel is there from the beginning, and with it the folders of the session.
     await opened.server.run(opened.session.id, 'pass');
-    return new ServedPlace(parts, opened);
+    return new ServedEnvironment(parts, opened);
   }
 
   async setUp(profile: object): Promise<void> {
@@ -90,7 +100,7 @@ class ServedPlace implements Place {
     if (status >= 300) throw new Error(`no profile: ${text}`);
   }
 
-  async prompt(prompt: string, turn: PlaceTurn = {}): Promise<PlaceOutcome> {
+  async prompt(prompt: string, turn: EnvironmentTurn = {}): Promise<TurnOutcome> {
     const { session } = this.#opened;
     const { conversation, permit: _, onEvent, profiled = false, ...options } = turn;
     const events: AgentLogEvent[] = [];
@@ -141,7 +151,7 @@ class ServedPlace implements Place {
     await close(this.#opened);
   }
 
-  async #answer(asked: Asked, { permit }: PlaceTurn): Promise<void> {
+  async #answer(asked: Asked, { permit }: EnvironmentTurn): Promise<void> {
     const { session } = this.#opened;
     const decide = (decision: PermissionDecision) => session.decidePermission(asked.id, decision);
     try {

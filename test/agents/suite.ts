@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionAnswer } from '../../src/protocol/permission.ts';
 import { Model } from '../support/agents/model.ts';
-import type { OpenPlace, Place, PlaceOutcome } from './place.ts';
+import type { AgentEnvironment, OpenAgentEnvironment, TurnOutcome } from './agent-environment.ts';
 
 /** How an agent calls what all of them have. */
 export interface AgentWords {
@@ -20,21 +20,21 @@ const PROBE = fileURLToPath(new URL('../support/agents/mcp-probe.mjs', import.me
 
 export class Suite implements AsyncDisposable {
   readonly model: Model;
-  readonly place: Place;
+  readonly place: AgentEnvironment;
   /** Each start of a program takes its time: this one is for all that need one. */
-  readonly first: PlaceOutcome;
+  readonly first: TurnOutcome;
 
-  private constructor(model: Model, place: Place, first: PlaceOutcome) {
+  private constructor(model: Model, place: AgentEnvironment, first: TurnOutcome) {
     this.model = model;
     this.place = place;
     this.first = first;
   }
 
-  static async open(words: AgentWords, openPlace: OpenPlace): Promise<Suite> {
+  static async open(words: AgentWords, openEnvironment: OpenAgentEnvironment): Promise<Suite> {
     await using stack = new AsyncDisposableStack();
     const model = stack.use(await Model.start());
     const place = stack.use(
-      await openPlace({
+      await openEnvironment({
         modelUrl: model.url,
         profile: ({ workspace, node }) => ({
           systemPrompt: 'You are a teapot of the suite.',
@@ -99,12 +99,12 @@ async function put(path: string, text: string): Promise<void> {
 }
 
 /** What the agent said, subagents left out. */
-export function textsOf({ events }: PlaceOutcome): string[] {
+export function textsOf({ events }: TurnOutcome): string[] {
   return events.flatMap((event) =>
     event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined ? [event.text ?? ''] : [],
   );
 }
 
-export function endOf({ events }: PlaceOutcome, item: string): AgentLogEvent | undefined {
+export function endOf({ events }: TurnOutcome, item: string): AgentLogEvent | undefined {
   return events.find((event) => event.type === 'item_completed' && event.item === item);
 }

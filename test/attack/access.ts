@@ -1,16 +1,34 @@
 /** Whose it is: tokens, logins, and what belongs to other users. */
 
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import { tryRoutesByRole } from '../server/access/route-roles.ts';
+import { scratchFolder } from '../support/kernels/session.ts';
 import { once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
 const TOKENS = 'Only a token or login that is good now opens a door.';
+const FORKS = 'Deleting a session takes nothing of a fork.';
 const OTHERS = 'What is another user’s does not exist for you.';
 
 function row(name: string, promise: string, attempt: (world: World) => Promise<void>, options: Partial<Row> = {}): Row {
   return { name, promise, on: once, ...options, attempt };
+}
+
+/** Runs code with the library in a process of its own; gives what it prints. */
+async function inProgram(dataDir: string, code: string): Promise<string> {
+  const index = new URL('../../src/index.ts', import.meta.url).href;
+  const program = `
+    const { Session, shutdown } = await import(${JSON.stringify(index)});
+    const dataDir = ${JSON.stringify(dataDir)};
+    ${code}
+    await shutdown();`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
+  return stdout;
 }
 
 const tokens: Row[] = [
@@ -109,8 +127,8 @@ const tokens: Row[] = [
     }
     expect((await world.mallory.call('POST /v1/login-codes', { body: { user: 'victoria' } })).status).toBe(403);
   }),
-  row('tries every route of the document in every role', TOKENS, async (world) => {
-    const { calls, wrong } = await tryRoutesByRole(world.url, world.admin.token);
+  row('tries every route of the document in every role', TOKENS, async () => {
+    const { calls, wrong } = await tryRoutesByRole();
     expect(wrong).toEqual([]);
     expect(calls).toBeGreaterThan(600);
   }),
@@ -258,7 +276,8 @@ const foreign: Row[] = [
         '/v1/credentials?user=victoria',
         '/v1/permission-rules?user=victoria',
         '/v1/usage?user=victoria',
-        '/v1/namespaces?user=victoria',
+        '/v1/skills?user=victoria',
+        '/v1/artifacts?user=victoria',
         '/v1/profiles?user=victoria',
       ]) {
         const { text } = await mallory.call(`GET ${path}`);
@@ -303,25 +322,47 @@ sys.displayhook = lambda value: stolen.append(repr(trap))`;
     },
     { quick: true },
   ),
+  row('deletes a session, and with it the files of a fork of another', FORKS, async (world) => {
+    const { mallory, victoria } = world;
+    const session = await mallory.open();
+    await mallory.value("open('shared', 'w').write('x')", { session });
+    await mallory.call(`PATCH /v1/sessions/${session}`, {
+      body: { shares: [{ user: 'victoria', right: 'manage' }] },
+    });
+    const fork = await victoria.call(`POST /v1/sessions/${session}/fork`, {
+      body: { agentKey: `fork ${randomBytes(4).toString('hex')}` },
+    });
+    expect(fork.status).toBe(201);
+    await mallory.call(`DELETE /v1/sessions/${session}`);
+    const { text } = await victoria.call(`GET /v1/sessions/${fork.json.id}/files/content?path=shared`);
+    expect(text).toBe('x');
+    await victoria.call(`DELETE /v1/sessions/${fork.json.id}`);
+    await mallory.call(`DELETE /v1/sessions/${session}`);
+  }),
   row(
-    'deletes a session, and with it the files of a fork of another',
-    'Deleting a session takes nothing of a fork.',
-    async (world) => {
-      const { mallory, victoria } = world;
-      const session = await mallory.open();
-      await mallory.value("open('shared', 'w').write('x')", { session });
-      await mallory.call(`PATCH /v1/sessions/${session}`, {
-        body: { shares: [{ user: 'victoria', right: 'manage' }] },
-      });
-      const fork = await victoria.call(`POST /v1/sessions/${session}/fork`, {
-        body: { agentKey: `fork ${randomBytes(4).toString('hex')}` },
-      });
-      if (fork.status >= 300) return;
-      await mallory.call(`DELETE /v1/sessions/${session}`);
-      const { text } = await victoria.call(`GET /v1/sessions/${fork.json.id}/files/content?path=shared`);
-      expect(text).toBe('x');
-      await victoria.call(`DELETE /v1/sessions/${fork.json.id}`);
+    'destroys a session in a program of the library, and with it the files of its fork',
+    FORKS,
+    async () => {
+      const dataDir = await scratchFolder();
+      const open = (key: string) => `const ${key} = await Session.open({ agentKey: '${key}', dataDir });`;
+      const read = 'console.log((await child.run("open(\'shared\').read()")).value);';
+      await inProgram(
+        dataDir,
+        `${open('parent')}
+        await parent.run("open('shared', 'w').write('x')");
+        await (await parent.fork({ agentKey: 'child' })).close();
+        await (await parent.fork({ agentKey: 'another' })).close();
+        await parent.close();`,
+      );
+      // Each in a program of its own, which knows of the others only what is stored.
+      await inProgram(dataDir, `${open('another')} await another.destroy();`);
+      expect(await inProgram(dataDir, `${open('child')} ${read} await child.close();`)).toBe('x\n');
+      await inProgram(dataDir, `${open('parent')} await parent.destroy();`);
+      expect(await inProgram(dataDir, `${open('child')} ${read} await child.close();`)).toBe('x\n');
+      await inProgram(dataDir, `${open('child')} await child.destroy();`);
+      expect(readdirSync(join(dataDir, 'agents')).filter((name) => !name.startsWith('.new-'))).toEqual([]);
     },
+    { on: ['subprocess', 'user'] },
   ),
 ];
 

@@ -1,4 +1,4 @@
-/** The hostile tenant on a root host, with kernels in containers. */
+/** The hostile user on a root host, with kernels in containers. */
 
 import { attackTable } from './row.ts';
 import { rows } from './rows.ts';

@@ -60,13 +60,15 @@ os.makedirs('links/in')
 target, folder = ${python([secretFile, secretDir])}
 up = '../' * 50
 for name, to in {'plain': target, 'up': up + target[1:], 'folder': folder, 'chain': 'plain', 'proc': '/proc/self/root' + target, 'cwd': '/proc/self/cwd', 'fd': '/proc/self/fd/0',
-                 'one': '/proc/1/root' + target, 'loop': 'loop', 'dots': 'in/' + up + target[1:]}.items():
+                 'one': '/proc/1/root' + target, 'loop': 'loop', 'dots': 'in/' + up + target[1:], 'open': '/etc/passwd'}.items():
     os.symlink(to, 'links/' + name)
 sorted(os.listdir('links'))`;
       for (const name of (await mallory.value(code)) as string[]) {
         for (const path of [`links/${name}`, `links/${name}/secret`]) {
           const { status } = await mallory.call(`GET ~/files/content?path=${encodeURIComponent(path)}`);
           expect.soft([path, status >= 400]).toEqual([path, true]);
+          // The folder may be read by everybody: no right of a user keeps anybody out of it.
+          await routes.list(`links/${name}/`, world, mallory.session);
           await routes['write beside'](`links/${name}/`, world, mallory.session);
           await routes['move away'](path, world, mallory.session);
         }
@@ -164,8 +166,8 @@ size`);
     // docs/threat-model.md: only a root host knows whose files without a name are.
     on: ['subprocess'],
     attempt: async (world) => {
-      const tenant = await world.user(`hoarder${Math.random().toString(36).slice(2)}`);
-      tenant.session = await tenant.open();
+      const user = await world.user(`hoarder${Math.random().toString(36).slice(2)}`);
+      user.session = await user.open();
       const code = `
 import os
 held = open('unnamed', 'wb')
@@ -173,16 +175,16 @@ os.remove('unnamed')
 for _ in range(20):
     held.write(bytes(1 << 20))
 held.flush()`;
-      await tenant.value(code);
+      await user.value(code);
       // What is used is measured when a quota is set, and once a minute.
-      await world.ask(`PATCH /v1/users/${tenant.name}`, { body: { quotas: { storageBytes: 3_000_000 } } });
-      const reply: Reply = await tenant.call('POST ~/execute', { body: { code: '1' } });
+      await world.ask(`PATCH /v1/users/${user.name}`, { body: { quotas: { storageBytes: 3_000_000 } } });
+      const reply: Reply = await user.call('POST ~/execute', { body: { code: '1' } });
       expect(reply.json.error?.code).toBe('QUOTA_EXCEEDED');
     },
   },
   {
     name: 'leaves 9,000 folders in one another behind, and the server starts again',
-    promise: 'No leftover of a tenant keeps the server from starting.',
+    promise: 'No leftover of a user keeps the server from starting.',
     on: everywhere,
     attempt: async (world) => {
       const { mallory } = world;

@@ -1,6 +1,7 @@
 /** The files of a session over the server, while its code changes what lies where. */
 
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
@@ -11,8 +12,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { expect } from 'vitest';
+import { WebSocket } from 'ws';
 import { python } from '../support/kernels/attack-code.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { everywhere, type Row } from './row.ts';
@@ -174,6 +176,72 @@ const parents: Row[] = everyRoute.map((route) => ({
   },
 }));
 
+/** Two sessions: the folder of the second lies in that of the first. */
+async function nested({ admin }: World): Promise<{ outer: string; one: string; two: string }> {
+  const outer = await scratchFolder();
+  const inner = join(outer, 'a', 'secret');
+  mkdirSync(inner, { recursive: true });
+  for (const folder of [outer, join(outer, 'a'), inner]) chmodSync(folder, 0o777);
+  const shares = [{ user: 'mallory', right: 'use' }];
+  return { outer, one: await admin.open({ cwd: outer, shares }), two: await admin.open({ cwd: inner, shares }) };
+}
+
+/** All that a program on a terminal of that session tells of the folder that it began in; it tries to write there, too. */
+async function lookFromTerminal({ mallory, seen, url }: World, session: string): Promise<string> {
+  const code = `
+import os
+print('it began with', os.listdir('.'), flush=True)
+print(open('secret').read(), flush=True)
+open('made', 'w')`;
+  const argv = [String(await mallory.value('__import__("sys").executable')), '-c', code];
+  const query = argv.map((word) => `argv=${encodeURIComponent(word)}`).join('&');
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/sessions/${session}/terminal?${query}`, {
+    headers: { authorization: `Bearer ${mallory.token}` },
+  });
+  let shown = '';
+  socket.on('message', (data) => {
+    shown += data;
+  });
+  socket.on('error', (error) => {
+    shown += error.message;
+  });
+  await once(socket, 'close');
+  seen.push(shown);
+  return shown;
+}
+
+const terminals: Row[] = [
+  {
+    name: 'opens a terminal where a folder above the session’s has become a link',
+    promise: PLACE,
+    on: everywhere,
+    quick: true,
+    attempt: async (world) => {
+      const { session, outer } = await given(world);
+      expect(await lookFromTerminal(world, session)).toContain("it began with ['own']");
+      await world.mallory.value(swap(outer, world.folder), { session });
+      expect(await lookFromTerminal(world, session)).toMatch(/it began with \['own'\]|"type":"error"/);
+      await world.admin.call(`DELETE /v1/sessions/${session}`);
+    },
+  },
+  {
+    name: 'opens a terminal in a session whose folder lies in that of another, which swaps it',
+    promise: PLACE,
+    on: everywhere,
+    quick: true,
+    attempt: async (world) => {
+      const { mallory } = world;
+      const { outer, one, two } = await nested(world);
+      await mallory.value("open('own', 'w')", { session: two });
+      await mallory.value(swap(outer, world.folder), { session: one });
+      expect(await lookFromTerminal(world, two)).toContain("it began with ['own']");
+      expect((await mallory.call(`POST /v1/sessions/${two}/hibernate`)).status).toBe(204);
+      expect(await lookFromTerminal(world, two)).toContain('"type":"error"');
+      for (const session of [one, two]) await world.admin.call(`DELETE /v1/sessions/${session}`);
+    },
+  },
+];
+
 const wakes: Row[] = [
   {
     name: 'reads the admin’s token by way of the data folder',
@@ -219,6 +287,23 @@ except OSError as error:
       expect((await world.mallory.call(`DELETE /v1/sessions/${session}`)).status).toBe(204);
     },
   },
+  {
+    name: 'deletes a session that is full of links to the host',
+    promise: PLACE,
+    on: everywhere,
+    attempt: async (world) => {
+      const session = await world.mallory.open();
+      const code = `
+import os
+for path in ('.', 'deep', 'deep/deeper'):
+    os.makedirs(path, exist_ok=True)
+    for name, to in ${python({ folder: world.secretDir, file: world.secretFile, above: world.folder })}.items():
+        os.symlink(to, path + '/' + name)
+os.chmod('deep', 0)`;
+      await world.mallory.value(code, { session });
+      expect((await world.mallory.call(`DELETE /v1/sessions/${session}`)).status).toBe(204);
+    },
+  },
   ...(['read', 'write', 'list', 'delete'] as const).map(
     (route): Row => ({
       name: `${route} in a session whose folder lies in that of another, which swaps it`,
@@ -226,13 +311,7 @@ except OSError as error:
       on: everywhere,
       attempt: async (world) => {
         const { admin, mallory } = world;
-        const outer = await scratchFolder();
-        const inner = join(outer, 'a', 'secret');
-        mkdirSync(inner, { recursive: true });
-        for (const folder of [outer, join(outer, 'a'), inner]) chmodSync(folder, 0o777);
-        const shares = [{ user: 'mallory', right: 'use' }];
-        const one = await admin.open({ cwd: outer, shares });
-        const two = await admin.open({ cwd: inner, shares });
+        const { outer, one, two } = await nested(world);
         await mallory.value('1', { session: two });
         await mallory.value(swap(outer, world.folder), { session: one });
         await routes[route]('secret', world, two);
@@ -295,16 +374,24 @@ const mounts: Row[] = (['read', 'write', 'list', 'delete', 'delete all'] as cons
     try {
       mkdirSync(join(at, 'root'), { mode: 0o700 });
       writeFileSync(join(at, 'root', 'secret'), secrets["the host's file"] ?? '', { mode: 0o600 });
+      // Its rights alone keep nobody from this one.
+      mkdirSync(join(at, 'open'));
+      for (const name of ['secret', basename(world.namedFile)]) {
+        writeFileSync(join(at, 'open', name), secrets["the host's file"] ?? '');
+        chmodSync(join(at, 'open', name), 0o666);
+      }
+      chmodSync(join(at, 'open'), 0o777);
       const session = await admin.open({ cwd, shares: [{ user: 'mallory', right: 'use' }] });
       await mallory.run("__import__('os').listdir('mounted')", { session });
-      await routes[route]('mounted/root/secret', world, session);
-      expect(readFileSync(join(at, 'root', 'secret'), 'utf8')).toBe(secrets["the host's file"]);
+      const files = ['root', 'open'].map((folder) => join(at, folder, 'secret'));
+      for (const folder of ['root', 'open']) await routes[route](`mounted/${folder}/secret`, world, session);
+      for (const file of files) expect(readFileSync(file, 'utf8')).toBe(secrets["the host's file"]);
       await admin.call(`DELETE /v1/sessions/${session}`);
-      expect(existsSync(join(at, 'root', 'secret'))).toBe(true);
+      expect(files.map((file) => existsSync(file))).toEqual([true, true]);
     } finally {
       execFileSync('umount', ['-l', at]);
     }
   },
 }));
 
-export const fileRows: readonly Row[] = [...races, ...parents, ...wakes, ...rights, ...mounts];
+export const fileRows: readonly Row[] = [...races, ...parents, ...terminals, ...wakes, ...rights, ...mounts];

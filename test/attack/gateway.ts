@@ -70,7 +70,7 @@ const escaped = [...KEY].map((one) => `\\u${one.charCodeAt(0).toString(16).padSt
 
 const echoes: [string, readonly string[]][] = [
   ['in one piece', [text(`Your key is ${KEY}`)]],
-  ['byte by byte in one event', [...`data: ${KEY}\n\n`]],
+  ['byte by byte in one event', [...text(KEY)]],
   ['in an event for each character', [...KEY].map((one) => text(one))],
   [
     'escaped as JSON',
@@ -78,7 +78,7 @@ const echoes: [string, readonly string[]][] = [
       `event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"${escaped}"}}\n\n`,
     ],
   ],
-  ['half escaped, half plain', [`data: {"text":"${KEY.slice(0, 10)}${escaped.slice(60)}"}\n\n`]],
+  ['half escaped, half plain', [text('HERE').replace('HERE', KEY.slice(0, 10) + escaped.slice(60))]],
   ['in two halves of two events', [text(KEY.slice(0, 20)), text(KEY.slice(20))]],
   ['in a comment of the stream', [`: ${KEY}\n\n`]],
   ['as the name of an event', [`event: ${KEY}\ndata: {}\n\n`]],

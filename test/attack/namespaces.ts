@@ -245,7 +245,7 @@ told`;
   ),
   row(
     'has a terminal obey a skill that somebody looks at',
-    'What a tenant wrote is shown as text, and no terminal obeys it.',
+    'What a user wrote is shown as text, and no terminal obeys it.',
     async (world) => {
       const source = `async def run():\n    "\u001b]0;owned\u0007\u001b[2J\u009b1;1H\u202e"\n`;
       const body = { name: 'painted', source, description: '\u001b[31mred', replace: true };

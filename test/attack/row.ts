@@ -1,4 +1,4 @@
-/** The table: each row is one attempt of a hostile tenant, next to the promise that it attacks. */
+/** The table: each row is one attempt of a hostile user, next to the promise that it attacks. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Verdicts } from '../support/kernels/attack-code.ts';

@@ -1,4 +1,19 @@
-/** All rows of the table. */
+/**
+ * All rows of the table.
+ *
+ * What is no attempt of a user with an effect to look for, or takes a server of its own, is attacked by other suites:
+ * - How long one user stops the event loop, with the limit of 50 ms: test/server/stalls. `rows.ts` has large states
+ *   (WebSocket from the beginning, conversations, lists of kernels and sessions, filters that match nothing, the sweep,
+ *   long queries), `values.test.ts` values (lone surrogates, integers, dicts, MIME types), `namespaces.test.ts` artifacts
+ *   and skills. The rows here notice a stop of more than 1.5 s.
+ * - The limits themselves: test/contract/executor/values.ts (items, digits, MIME types of a value),
+ *   test/faults/kernel/host-memory.test.ts (bytes that a kernel makes the server hold), test/server/sessions/quotas.test.ts
+ *   (sessions, storage).
+ * - Machines and processes that fail: test/faults/server and test/hosts/root/server-*.test.ts. `endings` has logs that
+ *   cannot be written, second signals and SIGUSR1, `processes` stopped processes and few open files, `files` a database
+ *   that is deleted, moved or empty, `server-disk` disks that are full, broken or read-only, and `/ready` with them.
+ * - What a provider sends to the real programs of agents, and what the workspace holds for them: test/agents.
+ */
 
 import { accessRows } from './access.ts';
 import { agentRows } from './agent-workspace.ts';

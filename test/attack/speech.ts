@@ -1,6 +1,9 @@
 /** What a kernel says to the server: values, displays, output, saves and forged frames. All of it is hostile. */
 
+import { once as first } from 'node:events';
+import { expect } from 'vitest';
 import { WebSocket } from 'ws';
+import { INSTEAD_OF_SAVING } from '../support/kernels/hostile-saves.ts';
 import { contained, everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
@@ -9,13 +12,8 @@ const STALL = 'Nothing that a kernel sends holds up the server for others.';
 const CUT = 'A kernel that does not keep to the protocol is cut off, and nobody else notices.';
 
 /** Code of a cell in a session of its own, so that what it breaks is over with it. */
-function alone(
-  name: string,
-  promise: string,
-  code: string,
-  options: Partial<Row> & { ms?: number; after?: string } = {},
-): Row {
-  const { ms = 60_000, after, ...rest } = options;
+function alone(name: string, promise: string, code: string, options: Partial<Row> & { ms?: number } = {}): Row {
+  const { ms = 60_000, ...rest } = options;
   return {
     name,
     promise,
@@ -24,77 +22,134 @@ function alone(
     attempt: async ({ mallory }) => {
       const session = await mallory.open({ graceMs: 500 });
       await mallory.run(code, { session, timeoutMs: ms });
-      if (after !== undefined) await mallory.call(after.replace('~', `/v1/sessions/${session}`));
       await mallory.call(`DELETE /v1/sessions/${session}`);
     },
   };
 }
 
-/** Puts its own saving in the place of the kernel's. */
-const SAVES = (body: string) => `
-import json, struct, sys
-from cella_kernel import frames
-from cella_kernel.kernel import checkpoint_io
-def part(header, data=b''):
-    head = json.dumps(header).encode()
-    return struct.pack('<I', len(head)) + head + data
-def hostile(send, *rest):
-${body
-  .trim()
-  .split('\n')
-  .map((line) => `    ${line}`)
-  .join('\n')}
-    send(frames.SAVED, checkpoint_io.answer(checkpoint_io.NOTHING))
-checkpoint_io.save = hostile
-for module in list(sys.modules.values()):
-    if getattr(module, '__name__', '').startswith('cella_kernel') and hasattr(module, 'save'):
-        module.save = hostile`;
+/** A save in place of the kernel's own: `parts()` gives the payloads. */
+const saving = (parts: string, names = 'lost, saved = [], []') =>
+  `${INSTEAD_OF_SAVING}\n${names}\ndef parts():\n${indented(parts)}\ninstead_of_saving(parts, lost, saved)`;
 
-const SAVE = 'POST ~/save';
+const indented = (code: string) =>
+  code
+    .trim()
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
+
+/** Its kernel, or the copy that is saved from, is cut off: nothing of it is stored. */
+function cutOff(name: string, promise: string, code: string, options: Partial<Row> = {}): Row {
+  return {
+    name,
+    promise,
+    on: everywhere,
+    ...options,
+    attempt: async ({ mallory }) => {
+      const session = await mallory.open({ graceMs: 500 });
+      await mallory.value(code, { session, timeoutMs: 60_000 });
+      const saved = await mallory.call(`POST /v1/sessions/${session}/save`);
+      expect([saved.status, saved.json?.error?.code ?? saved.text]).toEqual([500, 'KERNEL_PROTOCOL']);
+      const kept = await mallory.call(`GET /v1/sessions/${session}/checkpoints`);
+      expect(kept.json).toEqual({ checkpoints: [] });
+      await mallory.call(`DELETE /v1/sessions/${session}`);
+    },
+  };
+}
 
 const saves: Row[] = [
-  alone(
+  cutOff(
     'saves parts whose headers hold names of 9 MiB',
     HELD,
-    SAVES(`
-for number in range(200):
-    send(frames.PART, part({'kind': 'x', 'names': ['%d' % number + 'x' * ((9 << 20) - 1000)], 'portable': True, 'last': True}))`),
-    { after: SAVE, quick: true, on: ['subprocess', 'user'] },
+    saving("for number in range(200): yield part(['%d' % number + 'x' * ((9 << 20) - 1000)])"),
+    { quick: true, on: ['subprocess', 'user'] },
   ),
-  alone(
-    'saves a million parts of nothing',
-    HELD,
-    SAVES(`
-one = part({'kind': 'x', 'names': ['x'], 'portable': True, 'last': True})
-for _ in range(300_000):
-    send(frames.PART, one)`),
-    { after: SAVE, on: ['subprocess', 'user'] },
-  ),
-  alone(
+  cutOff('saves a million parts of nothing', HELD, saving("for _ in range(300_000): yield part(['x'])"), {
+    on: ['subprocess', 'user'],
+  }),
+  cutOff(
     'saves names in their hundred thousands, lost ones with long reasons',
     HELD,
-    `${SAVES(`
-many = [{'name': str(number), 'reason': 'x' * 200} for number in range(200_000)]
-send(frames.SAVED, checkpoint_io.answer({'saved': [str(n) for n in range(200_000)], 'lost': many}))`)}`,
-    { after: SAVE },
+    saving(
+      'yield part([])',
+      "saved = [str(n) for n in range(200_000)]\nlost = [{'name': name, 'reason': 'x' * 200} for name in saved]",
+    ),
   ),
-  alone(
+  cutOff(
+    'saves lost names with long reasons, as many as fit into a frame',
+    HELD,
+    saving('yield part([])', "saved, lost = [], [{'name': str(n), 'reason': 'x' * 900} for n in range(4_000)]"),
+  ),
+  cutOff(
     'saves a part that never ends',
     HELD,
-    SAVES(`
-for _ in range(200):
-    send(frames.PART, part({'kind': 'x', 'names': ['x'], 'portable': True, 'last': False}, bytes(8 << 20)))`),
-    { after: SAVE, on: ['subprocess', 'user'] },
+    saving("for _ in range(200): yield part(['x'], bytes(8 << 20), False)"),
+    { on: ['subprocess', 'user'] },
   ),
-  alone(
-    'saves headers that are no headers',
-    CUT,
-    SAVES(`
-send(frames.PART, struct.pack('<I', 0xFFFFFFFF) + b'{')
-send(frames.PART, b'')
-send(frames.PART, part({'kind': '../../x', 'names': ['../x'], 'portable': True, 'last': True, '__proto__': {}}))`),
-    { after: SAVE },
-  ),
+  cutOff('saves a header of a million lists', STALL, saving('yield part([[] for _ in range(1_300_000)])')),
+  ...[
+    "struct.pack('<I', 0xFFFFFFFF) + b'{'",
+    "b''",
+    "part(['../x'], kind='')",
+    "(lambda head: struct.pack('<I', len(head)) + head)(b'{\"__proto__\": {}}')",
+  ].map((payload, at) => cutOff(`saves a header that is no header: ${at + 1}`, CUT, saving(`yield ${payload}`))),
+  {
+    name: 'saves as many names as may be again and again, while it is followed',
+    promise: HELD,
+    on: everywhere,
+    attempt: async ({ mallory, url }) => {
+      const session = await mallory.open({ saveAfterMs: 100_000 });
+      const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=0`, {
+        headers: { authorization: `Bearer ${mallory.token}` },
+      });
+      let events = 0;
+      socket.on('message', (data) => {
+        if (String(data.toString('utf8')).includes('"saved"')) events += 1;
+      });
+      await first(socket, 'open');
+      await mallory.value(
+        saving(
+          "yield part(['%0100d' % n for n in range(10_000)])",
+          `lost = [{'name': '%0255d' % n, 'reason': 'x' * 900} for n in range(100)]\nsaved = ['%0100d' % n for n in range(10_000)]`,
+        ),
+        { session },
+      );
+      for (let times = 0; times < 40; times += 1) {
+        await mallory.run('1', { session });
+        expect((await mallory.call(`POST /v1/sessions/${session}/save`)).status).toBe(204);
+      }
+      await expect.poll(() => events).toBeGreaterThanOrEqual(40);
+      socket.terminate();
+      await mallory.call(`DELETE /v1/sessions/${session}`);
+    },
+  },
+  {
+    name: 'saves as many segments and names as may be, has them listed and wakes with none of them',
+    promise: STALL,
+    on: everywhere,
+    quick: true,
+    attempt: async ({ mallory }) => {
+      const session = await mallory.open({ saveAfterMs: 100_000 });
+      await mallory.value(
+        saving(
+          "for n in range(20_000): yield part(['name%d' % (n // 2)])",
+          "saved, lost = [], [{'name': 'lost%d' % n, 'reason': 'x' * 900} for n in range(100)]",
+        ),
+        { session },
+      );
+      for (let times = 0; times < 5; times += 1) {
+        const made = await mallory.call(`POST /v1/sessions/${session}/checkpoints`, { body: { durable: true } });
+        expect(made.status, made.text).toBe(201);
+        expect(made.json.lost.length).toBeLessThanOrEqual(100);
+      }
+      const listed = await mallory.call(`GET /v1/sessions/${session}/checkpoints`);
+      expect(listed.json.checkpoints).toHaveLength(5);
+      expect((await mallory.call(`POST /v1/sessions/${session}/hibernate`)).status).toBe(204);
+      const { resumed } = await mallory.run('1', { session });
+      expect(resumed).toMatchObject({ restored: [], moreLost: 10_000 + 100 - resumed.lost.length });
+      await mallory.call(`DELETE /v1/sessions/${session}`);
+    },
+  },
 ];
 
 const values: Row[] = [
@@ -242,17 +297,28 @@ const frames: Row[] = [
     'Y',
     '\\x00',
     '\\xff',
-  ].map((kind) =>
-    alone(
-      `sends a frame ${kind} of 60 MB, of nothing, and of the wrong kind`,
-      CUT,
-      `${FRAMES}
-for payload in (b'', b'N', pack({}), pack([1] * 1000), b'{"pid": 1}', bytes(60 << 20)):
-    for number in (0, 1, 2, 0x80000001, 0xFFFFFFFF):
-        send(frame('${kind}', number, payload))
-import time; time.sleep(5)`,
-      { ms: 8000, quick: kind === 'v' },
-    ),
+  ].map(
+    (kind): Row => ({
+      name: `sends a frame ${kind} of 60 MB, of nothing, and of the wrong kind`,
+      promise: CUT,
+      on: everywhere,
+      quick: kind === 'v',
+      attempt: async ({ mallory }) => {
+        const session = await mallory.open({ graceMs: 500 });
+        // Each from a kernel of its own: the one before is cut off.
+        for (const payload of ['bytes(60 << 20)', "b''", 'pack([1] * 1000)', `b'{"pid": 1}'`]) {
+          const code = `${FRAMES}
+for number in (2, 0, 1, 0x80000001, 0xFFFFFFFF):
+    send(frame('${kind}', number, ${payload}))
+import time; time.sleep(5)`;
+          const { death } = await mallory.run(code, { session, timeoutMs: 8000 });
+          // Nothing in the place of a call that it takes back is no mistake.
+          if (kind !== 'x' || payload !== "b''")
+            expect.soft([payload, death?.code]).toEqual([payload, 'KERNEL_PROTOCOL']);
+        }
+        await mallory.call(`DELETE /v1/sessions/${session}`);
+      },
+    }),
   ),
   ...[256, 257, 258, 259, 260, 261].map((fd) =>
     alone(
@@ -333,8 +399,13 @@ const backlog: Row[] = [
     quick: true,
     attempt: async ({ mallory }: World) => {
       await mallory.run('skills.create("one", "async def run():\\n    return 1\\n", "One")');
-      await mallory.run('skills.search("word " * 200_000)');
-      await mallory.run('skills.search(" ".join("w%d" % n for n in range(100_000)))');
+      for (const query of ['"word " * 200_000', '" ".join("w%d" % n for n in range(100_000))']) {
+        for (const namespace of ['skills', 'tools']) {
+          const { error } = await mallory.run(`${namespace}.search(${query})`);
+          // With few skills nobody would wait for it: it is refused whatever there is to look through.
+          expect(String(error?.message)).toContain('may have 1000 at most');
+        }
+      }
     },
   },
 ];

@@ -1,4 +1,4 @@
-/** The hostile tenant on a root host, with kernels in sandboxes. */
+/** The hostile user on a root host, with kernels in sandboxes. */
 
 import { attackTable } from './row.ts';
 import { rows } from './rows.ts';

@@ -1,5 +1,5 @@
 /**
- * Where the hostile tenant is let loose: a real server with two users, and canaries around it. Mallory attacks; Victoria
+ * Where the hostile user is let loose: a real server with two users, and canaries around it. Mallory attacks; Victoria
  * must notice nothing. After each attempt `check` looks at everything outside Mallory's own sandbox by its effect.
  */
 
@@ -28,7 +28,11 @@ export type Place = 'subprocess' | 'container' | 'user';
 const MOST_GROWTH_MB = 900;
 /** What a neighbour may have to wait, beside what it waits at rest: on a busy machine that is a lot. */
 const STALL_MS = 1500;
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
+/** Errors of code that was written wrong, or that looks for what has another name by now. */
+const MISTAKES: ReadonlySet<unknown> = new Set(
+  'AttributeError ImportError IndentationError ModuleNotFoundError NameError SyntaxError UnboundLocalError'.split(' '),
+);
 
 export interface Reply {
   readonly status: number;
@@ -46,7 +50,7 @@ export interface Asked {
 }
 
 /** A user with a token and a session. All that Mallory hears is kept for one look at the end of each attempt. */
-export class Tenant {
+export class WorldUser {
   readonly world: World;
   readonly name: string;
   readonly token: string;
@@ -80,8 +84,10 @@ export class Tenant {
   }
 
   async run(code: string, { timeoutMs = 30_000, session = this.session } = {}): Promise<Reply['json']> {
-    const reply = await this.call(`POST /v1/sessions/${session}/execute`, { body: { code, timeoutMs } });
-    return reply.json;
+    const { json } = await this.call(`POST /v1/sessions/${session}/execute`, { body: { code, timeoutMs } });
+    if (MISTAKES.has(json.error?.name))
+      throw new Error(`this attacks nothing: ${json.error.name}: ${json.error.message}`);
+    return json;
   }
 
   /** What the last expression gives; an error of the code fails the attempt. */
@@ -125,9 +131,9 @@ export class World implements AsyncDisposable {
     "a provider's key": `sk-ant-${randomBytes(16).toString('hex')}`,
     'the loopback service': `loopback-${randomBytes(12).toString('hex')}`,
   };
-  admin!: Tenant;
-  mallory!: Tenant;
-  victoria!: Tenant;
+  admin!: WorldUser;
+  mallory!: WorldUser;
+  victoria!: WorldUser;
   loopbackHits = 0;
   /** What attempts have opened for all that follow. */
   readonly stack = new AsyncDisposableStack();
@@ -168,7 +174,7 @@ export class World implements AsyncDisposable {
     this.#mend();
     await once(this.loopback.listen(0, '127.0.0.1'), 'listening');
     await this.#start();
-    this.admin = new Tenant(this, 'local', this.secrets["the admin's token"] ?? '');
+    this.admin = new WorldUser(this, 'local', this.secrets["the admin's token"] ?? '');
     [this.mallory, this.victoria] = [await this.user('mallory'), await this.user('victoria')];
     for (const one of [this.admin, this.mallory, this.victoria]) one.session = await one.open();
     await this.#furnish();
@@ -232,6 +238,16 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     return Number(kb) / 1024;
   }
 
+  /** The processor time that the server itself has used so far, without its kernels. */
+  get cpuMs(): number {
+    const stat = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
+    const [user, system] = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 13);
+    return 10 * (Number(user) + Number(system));
+  }
+
   get logText(): string {
     const file = join(this.folder, 'server.log');
     return existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -257,9 +273,10 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     this.#pulse.unref();
   }
 
-  /** As an operator does. What no server can open any more fails here. */
-  async restart(): Promise<void> {
+  /** As an operator does. What no server can open any more fails here. `between`: done while no server runs. */
+  async restart(between?: () => Promise<void>): Promise<void> {
     await this.#stop();
+    await between?.();
     await this.#start();
     this.#memoryMb = this.residentMb;
   }
@@ -284,7 +301,7 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
       redirect: 'manual',
       headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...headers },
       ...(body === undefined ? {} : { body: raw ? (body as string) : JSON.stringify(body) }),
-      signal: signal ?? AbortSignal.timeout(PATIENCE_MS),
+      signal: signal ?? AbortSignal.timeout(TIMEOUT_MS),
     });
     const text = await response.text();
     const isJson = response.headers.get('content-type')?.startsWith('application/json') === true;
@@ -292,11 +309,11 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
   }
 
   /** Makes a user with a token of all its scopes. */
-  async user(name: string, role = 'member'): Promise<Tenant> {
+  async user(name: string, role = 'member'): Promise<WorldUser> {
     await this.ask('POST /v1/users', { body: { name, role } });
     const { json, text } = await this.ask('POST /v1/tokens', { body: { name: 'attack', user: name } });
     if (typeof json.token !== 'string') throw new Error(`no token: ${text}`);
-    return new Tenant(this, name, json.token);
+    return new WorldUser(this, name, json.token);
   }
 
   /** The longest that anybody had to wait for the server, and the most memory that it had, since the last call. */
@@ -307,7 +324,7 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     return (await answer)[0];
   }
 
-  /** Everything on the host that code of a tenant must not change. */
+  /** Everything on the host that code of a user must not change. */
   #look(): string {
     if (!existsSync(this.secretFile)) return 'the secret file is gone';
     const { size, mode, uid, ino, nlink } = statSync(this.secretFile);

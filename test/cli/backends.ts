@@ -37,7 +37,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     const start = (given: readonly string[], options: StartOptions = {}): Started =>
       way.cella.start(words(given), options);
     const chat = (agent: string, ...lines: string[]) =>
-      runHere(words(['chat', '--agent', agent, '--auto-sh']), way.cella.dataDir, {
+      runHere(words(['chat', '--key', agent, '--auto-sh']), way.cella.dataDir, {
         input: lines.map((line) => `${line}\n`).join(''),
       });
     const file = (called: string, content: string) => {
@@ -48,20 +48,20 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
 
     it('runs code: its output, its value, and an exit code that tells how it went', async () => {
       const code = 'import sys; print("to stdout"); print("to stderr", file=sys.stderr); 6 * 7';
-      expect(await runThere('run', '--agent', 'codes', '-c', code)).toEqual({
+      expect(await runThere('run', '--key', 'codes', '-c', code)).toEqual({
         code: 0,
         out: 'to stdout\n42\n',
         err: 'to stderr\n',
       });
-      expect(await runThere('run', '--agent', 'codes', '-c', '1 / 0')).toMatchObject({
+      expect(await runThere('run', '--key', 'codes', '-c', '1 / 0')).toMatchObject({
         code: 1,
         out: '',
         err: expect.stringMatching(/^Traceback[\s\S]*<cell 2>[\s\S]*ZeroDivisionError: division by zero\n$/),
       });
-      expect(await runThere('run', '--agent', 'codes', '-c', 'import sys; sys.exit(7)')).toMatchObject({ code: 7 });
+      expect(await runThere('run', '--key', 'codes', '-c', 'import sys; sys.exit(7)')).toMatchObject({ code: 7 });
       const late = await runThere(
         'run',
-        '--agent',
+        '--key',
         'codes',
         '--timeout',
         '0.3',
@@ -72,8 +72,8 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('keeps names from one command to the next, and tells events as JSON', async () => {
-      expect(await runThere('run', '--agent', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
-      const { code, out } = await runThere('run', '--agent', 'kept', '--json', '-c', 'print("hello"); x + 1');
+      expect(await runThere('run', '--key', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
+      const { code, out } = await runThere('run', '--key', 'kept', '--json', '-c', 'print("hello"); x + 1');
       const events = out
         .trim()
         .split('\n')
@@ -86,7 +86,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         expect.objectContaining({ agentKey: 'kept', executions: 2, state: expect.stringMatching(/live|hibernated/) }),
       );
       const dry = ['--transaction', 'rollback_always', '-c', 'x = 0; x'];
-      expect((await runThere('run', '--agent', 'kept', ...dry)).out).toBe('0\n');
+      expect((await runThere('run', '--key', 'kept', ...dry)).out).toBe('0\n');
     });
 
     it('answers input() and getpass() from a pipe, until it ends', async () => {
@@ -95,7 +95,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         out,
         err,
         code: exitCode,
-      } = await way.cella.run(words(['run', '--agent', 'asks', '-c', code]), {
+      } = await way.cella.run(words(['run', '--key', 'asks', '-c', code]), {
         input: 'ada\ns3cret\n',
       });
       expect(exitCode).toBe(1);
@@ -104,13 +104,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('interrupts the code with Ctrl-C, and ends it with the command', async () => {
-      const sleeping = [
-        'run',
-        '--agent',
-        'stops',
-        '-c',
-        'y = 1\nprint("on", flush=True)\nimport time; time.sleep(600)',
-      ];
+      const sleeping = ['run', '--key', 'stops', '-c', 'y = 1\nprint("on", flush=True)\nimport time; time.sleep(600)'];
       const interrupted = start(sleeping);
       await interrupted.says('on\n');
       interrupted.child.kill('SIGINT');
@@ -121,7 +115,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       ended.child.kill('SIGTERM');
       expect(await ended.ended).toBe(143);
       // It would wait behind what went on.
-      expect(await run('run', '--agent', 'stops', '--timeout', '20', '-c', 'y')).toMatchObject({ code: 0, out: '1\n' });
+      expect(await run('run', '--key', 'stops', '--timeout', '20', '-c', 'y')).toMatchObject({ code: 0, out: '1\n' });
     });
 
     it('talks: Python, variables, undo, a shell, checkpoints, packages', async () => {
@@ -151,7 +145,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       const own = await way.cella.run(words(['chat', '--auto-py']), { input: 'z = 20\nz * 2\nexit\n' });
       expect(own).toMatchObject({ code: 0, out: '40\n' });
       const lines = 'def f(n):\n    return n + 1\n\nf(41)\n';
-      expect(await way.cella.run(words(['repl', '--agent', 'lines']), { input: lines })).toMatchObject({
+      expect(await way.cella.run(words(['repl', '--key', 'lines']), { input: lines })).toMatchObject({
         code: 0,
         out: '42\n',
       });
@@ -161,14 +155,14 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('adds packages that code can import at once, and removes them', async () => {
-      await run('run', '--agent', 'packed', '-c', 'x = 1');
+      await run('run', '--key', 'packed', '-c', 'x = 1');
       const added = await run('deps', 'add', 'tiny-thing');
       expect(added).toMatchObject({ code: 0, out: 'Installed tiny-thing.\n' });
       expect(added.err).toMatch(/^Installing tiny-thing with /);
       const code = 'import tiny_thing; x, tiny_thing.VERSION';
-      expect(await run('run', '--agent', 'packed', '-c', code)).toMatchObject({ out: "(1, '1.0.0')\n" });
+      expect(await run('run', '--key', 'packed', '-c', code)).toMatchObject({ out: "(1, '1.0.0')\n" });
       expect(await json('deps', 'sync')).toMatchObject({ failed: [] });
-      expect(await run('run', '--agent', 'packed', '--sync-deps', '-c', code)).toMatchObject({ code: 0 });
+      expect(await run('run', '--key', 'packed', '--sync-deps', '-c', code)).toMatchObject({ code: 0 });
       expect(await run('deps', 'remove', 'tiny-thing')).toMatchObject({ code: 0, out: 'Removed tiny-thing.\n' });
       expect(await json('deps', 'list')).toEqual({ deps: [] });
     });
@@ -176,14 +170,14 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     it('keeps skills and artifacts, and runs what it keeps', async () => {
       const kept = await run('skills', 'create', 'double', file('double.py', SKILL));
       expect(kept).toMatchObject({ code: 0, out: 'Created the skill double(n: int).\n' });
-      expect(await run('skills', 'run', 'double', 'n=21', '--agent', 'skilled')).toEqual({
+      expect(await run('skills', 'run', 'double', 'n=21', '--key', 'skilled')).toEqual({
         code: 0,
         out: 'at work\n42\n',
         err: '',
       });
       const put = await run('artifacts', 'save', 'note.txt', file('note.txt', 'kept text'));
       expect(put).toMatchObject({ code: 0, out: expect.stringContaining('Saved the artifact "note.txt"') });
-      expect((await run('run', '--agent', 'skilled', '-c', 'artifacts.load("note.txt")')).out).toBe("'kept text'\n");
+      expect((await run('run', '--key', 'skilled', '-c', 'artifacts.load("note.txt")')).out).toBe("'kept text'\n");
       expect((await run('artifacts', 'load', 'note.txt')).out).toBe('kept text');
       expect(await json('storage', 'list')).toMatchObject({ skills: ['double'], artifacts: [{ name: 'note.txt' }] });
       expect(await json('skills', 'delete', 'double')).toEqual({ deleted: 'double' });
@@ -192,7 +186,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     it('calls tools, and asks a person before one that requires approval', async () => {
       const say = `name: say\ndescription: Says\ncommand: echo\nrequires_approval: true\n${WORDS}`;
       expect(await run('tools', 'create', file('say.yaml', say))).toMatchObject({ code: 0 });
-      const unasked = await run('run', '--agent', 'tooled', '-c', 'tools.say("hi")');
+      const unasked = await run('run', '--key', 'tooled', '-c', 'tools.say("hi")');
       expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody is there to ask/) });
       const call = ['tools', 'call', 'say', 'one', 'two; $(id)'];
       expect(await run(...call)).toMatchObject({ code: 1, err: expect.stringContaining('--approve') });
@@ -201,7 +195,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         ['y', 0],
         ['n', 1],
       ] as const) {
-        const asked = start(['run', '--agent', 'tooled', '-c', 'print("it said", tools.say("hi"))'], {
+        const asked = start(['run', '--key', 'tooled', '-c', 'print("it said", tools.say("hi"))'], {
           terminal: true,
         });
         await asked.says('[y/N]');
@@ -214,10 +208,10 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
     });
 
     it('makes, lists, restores and deletes checkpoints, and forks', async () => {
-      await run('run', '--agent', 'pointed', '-c', 'x = 1');
+      await run('run', '--key', 'pointed', '-c', 'x = 1');
       const [at, other] = [
-        ['--agent', 'pointed'],
-        ['--agent', 'nobody here'],
+        ['--key', 'pointed'],
+        ['--key', 'nobody here'],
       ];
       expect(await run('checkpoints', 'create', 'one', ...at)).toMatchObject({
         code: 0,
@@ -231,9 +225,9 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
         err: expect.stringContaining('--replace'),
       });
       expect(await run('checkpoints', 'restore', 'one', ...at)).toMatchObject({ code: 0 });
-      expect((await run('run', '--agent', 'branched', '-c', 'x')).out).toBe('2\n');
+      expect((await run('run', '--key', 'branched', '-c', 'x')).out).toBe('2\n');
       expect(await run('fork', 'branched', '--replace', ...at)).toMatchObject({ code: 0 });
-      expect((await run('run', '--agent', 'branched', '-c', 'x')).out).toBe('1\n');
+      expect((await run('run', '--key', 'branched', '-c', 'x')).out).toBe('1\n');
       expect(await run('checkpoints', 'delete', 'one', ...at)).toMatchObject({ code: 0 });
       expect(await run('checkpoints', 'create', 'one', ...other)).toMatchObject({
         code: 2,

@@ -74,7 +74,7 @@ it('is answered with the master key of after it: in the session, the mode and by
   const { id } = JSON.parse((await cella.run(['sessions', 'show', 'default', '--json'])).out);
   model.seen.length = 0;
   const words = [
-    '--agent',
+    '--key',
     'other',
     '--session',
     id,

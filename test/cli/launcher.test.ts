@@ -1,5 +1,6 @@
 /** bin/cella.cjs: finds a Node that is recent enough, and is invisible where it has to start another. */
 
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -26,6 +27,14 @@ describe('on an older Node', () => {
   it('hands over arguments, streams and the exit code', async () => {
     const words = ['run', '-c', 'import sys; print(input()); sys.exit(3)'];
     expect(await cella.run(words, { nodeFlags, input: 'line\n' })).toEqual({ code: 3, out: 'line\n', err: '' });
+  });
+
+  it('is called by its name in what others are told of it', async () => {
+    const started = cella.start(endless, { nodeFlags });
+    await started.says('ready');
+    expect((await cella.run(['run', '-c', '1'], { nodeFlags })).err).toContain('(cella run)');
+    started.child.kill('SIGTERM');
+    expect(await started.ended).toBe(143);
   });
 
   it.each([
@@ -66,6 +75,14 @@ it('says how to build a checkout that is not built', async () => {
   const { code, err } = await cella.run(['--version'], { nodeFlags: [join(folder, 'unbuilt', 'bin', 'cella.cjs')] });
   expect(code).toBe(1);
   expect(err).toContain('npm run build');
+});
+
+it('names npm ci if a checkout has no packages', () => {
+  const bare = join(folder, 'bare');
+  for (const name of ['src', 'scripts'])
+    cpSync(join(dirname(dirname(launcher)), name), join(bare, name), { recursive: true });
+  const build = spawnSync(process.execPath, [join(bare, 'scripts', 'build.mjs'), '--if-stale'], { encoding: 'utf8' });
+  expect([build.status, build.stderr]).toEqual([1, expect.stringMatching(/^.*Run: npm ci\n$/)]);
 });
 
 it('answers --help without loading more than a fifth of the program', async () => {

@@ -6,7 +6,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
+import { forceRemoveTree } from '../../src/namespaces/deps/install-workspace.ts';
 import { runHere } from '../support/cli/cli-here.ts';
 import { Cella, type StartOptions } from '../support/cli/command.ts';
 import { type PackageIndex, startIndex } from '../support/packages/package-index.ts';
@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   // Package sets cannot be written to: what is in them cannot be removed as it is.
-  await removeTree(join(cella.dataDir, 'packages'));
+  await forceRemoveTree(join(cella.dataDir, 'packages'));
   cella[Symbol.dispose]();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -64,7 +64,7 @@ describe('cella skills', () => {
     const args = JSON.stringify({ n: 1, times: 3 });
     const events = (await run('skills', 'run', 'double', '--args', args, '--json')).out.trim().split('\n');
     expect(JSON.parse(events.at(-1) ?? '')).toMatchObject({ type: 'result', status: 'ok', value: 6 });
-    expect(await json('skills', 'delete', 'double', '--agent', 'ada')).toEqual({ deleted: 'double' });
+    expect(await json('skills', 'delete', 'double', '--key', 'ada')).toEqual({ deleted: 'double' });
     expect(await run('skills', 'list')).toMatchObject({
       code: 0,
       out: '',
@@ -125,10 +125,10 @@ describe('cella tools', () => {
   });
 
   it('tells that the tools of an MCP server are called, and not the server', async () => {
-    const server = 'name: desk\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
-    expect(await run('tools', 'create', file('desk.yaml', server))).toMatchObject({
+    const server = 'name: office\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
+    expect(await run('tools', 'create', file('office.yaml', server))).toMatchObject({
       code: 0,
-      out: 'Created the tool desk.TOOL(...).\n',
+      out: 'Created the tool office.TOOL(...).\n',
     });
   });
 
@@ -288,7 +288,7 @@ describe('cella deps', () => {
   it('syncs before the code runs, takes wheels from a folder, and can be locked', async () => {
     const place = ['--no-index', '--wheels', wheels];
     expect(await run('deps', 'add', 'tiny', ...place)).toMatchObject({ code: 0 });
-    await removeTree(join(cella.dataDir, 'packages'));
+    await forceRemoveTree(join(cella.dataDir, 'packages'));
     const code = 'import tiny; deps.add("pair")';
     const locked = await run('run', '--sync-deps', '--no-runtime-deps', ...place, '-c', code);
     expect(locked).toMatchObject({ code: 1, err: expect.stringMatching(/Installing tiny[\s\S]*packages are locked/) });

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunTurn } from '../../src/server/turns/session-turns.ts';
-import { runCella, type Said } from '../support/cli/in-process-cli.ts';
+import { runCella, type Said } from '../support/cli/cli-here.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { TestServer } from '../support/servers/server.ts';
 

@@ -53,7 +53,7 @@ async function permissionsOf(agentKey: string): Promise<PermissionInfo[]> {
 
 describe('cella prompt', () => {
   it('asks at the terminal, and tells the agent why not', async () => {
-    const started = start(['prompt', 'run git push', '--agent', 'asked', '--mode', 'auto-edit'], { terminal: true });
+    const started = start(['prompt', 'run git push', '--key', 'asked', '--mode', 'auto-edit'], { terminal: true });
     await started.says('(n) no: ');
     started.type('n\r');
     await started.says('Why not?');
@@ -67,7 +67,7 @@ describe('cella prompt', () => {
   });
 
   it('stops with Ctrl-C while a permission waits: stop refused while a permission was waiting', async () => {
-    const started = start(['prompt', 'run make', '--agent', 'stopped'], { terminal: true });
+    const started = start(['prompt', 'run make', '--key', 'stopped'], { terminal: true });
     await started.says('(n) no: ');
     started.type('\u0003');
     expect(await started.ended).toBe(130);
@@ -75,7 +75,7 @@ describe('cella prompt', () => {
   });
 
   it('waits for somebody elsewhere where nobody can be asked, with its words alone on stdout', async () => {
-    const started = start(['prompt', 'run make test', '--agent', 'piped'], { input: '' });
+    const started = start(['prompt', 'run make test', '--key', 'piped'], { input: '' });
     await started.says('You said run make test (ask).');
     const waiting = async (): Promise<PermissionInfo> => {
       const [found] = (await run('permissions', 'list', '--session', 'piped', '--json')).out
@@ -94,7 +94,7 @@ describe('cella prompt', () => {
     const late = await run('permissions', 'deny', 'piped', id);
     expect(late).toMatchObject({ code: 1, err: expect.stringContaining('already resolved by local: allowed') });
     // The rule decides from here on.
-    const again = await run('prompt', 'run make clean', '--agent', 'piped');
+    const again = await run('prompt', 'run make clean', '--key', 'piped');
     expect(again).toMatchObject({ code: 0, err: expect.stringMatching(/allowed by the rule rul_\w{16}/) });
     const rules = await run('permissions', 'rules', 'list', '--session', 'piped');
     expect(rules.out).toMatch(/rul_\w{16} +Bash +make \*/);
@@ -103,13 +103,13 @@ describe('cella prompt', () => {
   it('keeps rules of its own, and refuses what nobody can read', async () => {
     const added = await run('permissions', 'rules', 'create', 'Bash', 'ls *', '--json');
     const { id } = JSON.parse(added.out);
-    expect((await run('prompt', 'run ls -l', '--agent', 'ruled')).out).toContain('It was allowed.');
+    expect((await run('prompt', 'run ls -l', '--key', 'ruled')).out).toContain('It was allowed.');
     expect(await run('permissions', 'rules', 'delete', id)).toMatchObject({ code: 0, out: `Deleted ${id}.\n` });
     expect(await run('permissions', 'rules', 'create', 'Bash', 'a\nb')).toMatchObject({ code: 1 });
   });
 
   it('gives events as JSON to a program, and says what is wrong with a command line', async () => {
-    const { code, out } = await run('prompt', 'hello', '--agent', 'json', '--json');
+    const { code, out } = await run('prompt', 'hello', '--key', 'json', '--json');
     const types = out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).type]));
     expect([code, types]).toEqual([0, ['turn_started', 'item_started', 'item_delta', 'item_completed', 'turn_ended']]);
     expect(await run('prompt', 'hello', '--mode', 'yolo')).toMatchObject({ code: 2 });
@@ -121,7 +121,7 @@ describe('cella prompt', () => {
 describe('a chat', () => {
   it('sends plain lines to the agent that /agent has chosen, and to nobody before', async () => {
     const input = 'hello\n/agent claude plan\nhello again\n/agent off\n';
-    const started = start(['chat', '--agent', 'chatting'], { input });
+    const started = start(['chat', '--key', 'chatting'], { input });
     expect(await started.ended).toBe(0);
     expect(started.err).toContain('No coding agent is chosen.');
     expect(started.err).toContain('Plain lines go to claude in the mode plan.');
@@ -130,13 +130,13 @@ describe('a chat', () => {
 
   it('refuses an agent that there is not when it is named, and tells those there are', async () => {
     const input = '/agent claude\n/agent gpt\nhello\n';
-    const started = start(['chat', '--agent', 'choosing'], { input });
+    const started = start(['chat', '--key', 'choosing'], { input });
     expect(await started.ended).toBe(0);
     expect(started.err).toContain('There is no coding agent "gpt".');
     expect(started.err).toContain('Use one of these: claude.');
     // The one before stays.
     expect(started.out).toBe('You said hello (ask).\n');
-    const refused = await run('chat', '--agent', 'choosing', '--with', 'gpt');
+    const refused = await run('chat', '--key', 'choosing', '--with', 'gpt');
     expect(refused).toMatchObject({
       code: 1,
       out: '',
@@ -146,7 +146,7 @@ describe('a chat', () => {
 
   it('prompts with the profile that it was begun with', async () => {
     await server.call('PUT /v1/profiles/brief', { body: { systemPrompt: 'be brief' } });
-    const words = ['chat', '--agent', 'chatting', '--with', 'claude', '--profile', 'brief'];
+    const words = ['chat', '--key', 'chatting', '--with', 'claude', '--profile', 'brief'];
     const started = start(words, { input: 'hello\n' });
     expect(await started.ended).toBe(0);
     expect(started.out).toBe('You said hello (ask, be brief).\n');

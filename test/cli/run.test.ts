@@ -185,7 +185,7 @@ describe('cella run', () => {
   });
 
   it('prints one event a line with --json, the result last', async () => {
-    const words = ['run', '--agent', 'json', '--json', '-c', 'print(input("n? "))\n2 ** 64'];
+    const words = ['run', '--key', 'json', '--json', '-c', 'print(input("n? "))\n2 ** 64'];
     const { code, out } = await cella.run(words, { input: 'Ada\n' });
     const events = out
       .trimEnd()
@@ -274,15 +274,15 @@ describe('cella repl from a pipe', () => {
   });
 
   it('goes on in a fresh kernel after a death, and tells what came back', async () => {
-    const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n', '--agent', 'dying');
+    const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n', '--key', 'dying');
     expect([code, out]).toEqual([0, 'False\n']);
     expect(err).toContain('exit code 3');
     expect(err).toContain('this is a new kernel: its variables are gone.');
   });
 
   it('begins with the names of the last time', async () => {
-    await repl('kept = 41\n', '--agent', 'kept');
-    expect(await repl('kept + 1\n', '--agent', 'kept')).toEqual({ code: 0, out: '42\n', err: '' });
+    await repl('kept = 41\n', '--key', 'kept');
+    expect(await repl('kept + 1\n', '--key', 'kept')).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
   it('answers input() with the next line, and leaves with exit()', async () => {

@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
-import type { ServerConfig } from '../../src/settings/server-config.ts';
-import { FileStorage } from '../../src/storage/file/storage.ts';
+import { resolveServerConfig } from '../../src/settings/server-config.ts';
+import { FileStorage } from '../../src/storage/file/file-storage.ts';
+import { runCella } from '../support/cli/cli-here.ts';
 import { Cella, Started } from '../support/cli/command.ts';
-import { runCella } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
+import { Served } from '../support/servers/serve-process.ts';
 import { TestServer } from '../support/servers/server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -46,6 +47,13 @@ describe('cella serve --detach', () => {
   beforeAll(async () => {
     writeFileSync(inData('config.yaml'), 'max-kernels: 3\nlog-level: debug\nport: 1\n');
     first = await detached();
+  });
+
+  it('gives the advice of the command line if another program has the port', async () => {
+    const other = join(cella.dataDir, 'other');
+    const words = ['serve', '--detach', '--port', new URL(first.url).port, '--data', other];
+    const { code, err } = await cella.run(words);
+    expect([code, err]).toEqual([2, expect.stringMatching(/another program does\..*\nCorrect it; --help/)]);
   });
 
   it('goes on without its terminal, and prints a link that its log does not have', async () => {
@@ -114,7 +122,7 @@ describe('cella serve --detach', () => {
     const waiting = await here('serve', 'stop', '--timeout', '3.5');
     expect(waiting).toMatchObject({ code: 1, err: expect.stringContaining(`Process ${pid}`) });
     expect(waiting.err.match(/^Waiting.*$/gm)).toEqual(['Waiting for the end: 1 execution running']);
-    expect(await status()).toMatchObject({ code: 0, told: { stopping: true } });
+    expect(await status()).toMatchObject({ code: 0, told: { draining: true } });
     const { code, out } = await cella.run(['serve', 'stop', '--now']);
     expect({ code, out }).toEqual({ code: 0, out: `Process ${pid} has ended.\n` });
     await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
@@ -130,6 +138,22 @@ describe('cella serve --detach', () => {
     const half = await other.run(['serve', '--detach', '--port', '0']);
     expect(half).toMatchObject({ code: 2, err: expect.stringContaining('--tls-key') });
   });
+});
+
+it('on a machine without a Python it serves, and says at its start what to install, as doctor does', async () => {
+  using bare = new Cella();
+  const env = { PATH: bare.temporary, CELLA_PYTHON: undefined };
+  const problem = `There is no python3 on PATH (${bare.temporary}).`;
+  const install = 'Install Python 3.9 or later';
+  await using served = await Served.start(bare, [], { env });
+  await expect
+    .poll(() => served.started.err, { timeout: 10_000 })
+    .toContain(`${problem} Sandboxed kernels cannot start`);
+  expect(served.started.err).toContain(install);
+  const { code, out } = await bare.run(['doctor', '--json'], { env });
+  const subprocess = expect.objectContaining({ name: 'subprocess', fix: expect.stringContaining(install) });
+  expect({ code, ...JSON.parse(out) }).toMatchObject({ code: 1, ok: false, problem });
+  expect(JSON.parse(out).executors).toContainEqual(subprocess);
 });
 
 it('makes nothing in a folder that no server has had', async () => {
@@ -149,18 +173,16 @@ it('ends a server within another program, which goes on', async () => {
 });
 
 it('names a variable that is misspelt, and the one that was meant', async () => {
-  const { err } = await runCella(['serve', '--port', '0'], {
+  // One that others reach without TLS does not start.
+  const { err } = await runCella(['serve', '--host', '0.0.0.0'], {
     CELLA_DATA_DIR: await scratchFolder(),
     CELLA_MAX_KERNEL: '3',
   });
   expect(err).toContain('CELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
 });
 
-it('keeps events for as many days as --keep-days says', async () => {
-  const asked = Promise.withResolvers<ServerConfig>();
-  const env = { CELLA_DATA_DIR: await scratchFolder() };
-  await runCella(['serve', '--keep-days', '7'], env, { serve: async (config) => asked.resolve(config) });
-  const { dataDir, retention } = await asked.promise;
+it('keeps events for as many days as CELLA_KEEP_DAYS says', async () => {
+  const { dataDir, retention } = resolveServerConfig({ dataDir: await scratchFolder() }, { CELLA_KEEP_DAYS: '7' });
   let daysAgo = 8;
   const clock = () => Date.now() - daysAgo * 24 * 3_600_000;
   await using storage = await FileStorage.open(dataDir, { clock });

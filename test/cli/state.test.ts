@@ -5,7 +5,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { storageKeyOf } from '../../src/server/ids.ts';
-import { FileStorage } from '../../src/storage/file/storage.ts';
+import { FileStorage } from '../../src/storage/file/file-storage.ts';
 import { runHere } from '../support/cli/cli-here.ts';
 import { Cella, type Started } from '../support/cli/command.ts';
 
@@ -19,21 +19,21 @@ beforeEach(() => {
 });
 
 const here = (...words: string[]) => runHere(words, cella.dataDir);
-const run = (code: string, ...flags: string[]) => here('run', '--agent', agent, ...flags, '-c', code);
+const run = (code: string, ...flags: string[]) => here('run', '--key', agent, ...flags, '-c', code);
 /** In a process of its own. */
-const runThere = (code: string, ...flags: string[]) => cella.run(['run', '--agent', agent, ...flags, '-c', code]);
-const checkpoints = (command: string, ...words: string[]) => here('checkpoints', command, ...words, '--agent', agent);
+const runThere = (code: string, ...flags: string[]) => cella.run(['run', '--key', agent, ...flags, '-c', code]);
+const checkpoints = (command: string, ...words: string[]) => here('checkpoints', command, ...words, '--key', agent);
 
 /** A process that holds the agent until the test is over. */
 async function hold(): Promise<Started> {
-  const holder = cella.start(['repl', '--agent', agent]);
+  const owner = cella.start(['repl', '--key', agent]);
   onTestFinished(async () => {
-    holder.child.stdin?.end();
-    await holder.ended;
+    owner.child.stdin?.end();
+    await owner.ended;
   });
-  holder.type('"here"\n');
-  await holder.says('here');
-  return holder;
+  owner.type('"here"\n');
+  await owner.says('here');
+  return owner;
 }
 
 describe('names of an agent', () => {
@@ -46,7 +46,7 @@ describe('names of an agent', () => {
 
   it('are no other agent’s', async () => {
     await runThere('x = 41');
-    const other = await cella.run(['run', '--agent', `${agent} too`, '-c', '"x" in globals()']);
+    const other = await cella.run(['run', '--key', `${agent} too`, '-c', '"x" in globals()']);
     expect(other).toEqual({ code: 0, out: 'False\n', err: '' });
   });
 
@@ -69,7 +69,7 @@ describe('names of an agent', () => {
   it('are told to a program, with what came back', async () => {
     await runThere('x = 1');
     const { out } = await runThere('x', '--json');
-    expect(JSON.parse(out)).toMatchObject({ type: 'result', execution: 2, woken: { restored: ['x'], lost: [] } });
+    expect(JSON.parse(out)).toMatchObject({ type: 'result', execution: 2, resumed: { restored: ['x'], lost: [] } });
   });
 });
 
@@ -171,7 +171,7 @@ describe('cella checkpoints', () => {
     await hold();
     expect(await checkpoints('list')).toMatchObject({ code: 0, out: expect.stringContaining('before'), err: '' });
     const { code, err } = await checkpoints('restore', 'before');
-    expect([code, err]).toEqual([1, expect.stringContaining('--agent')]);
+    expect([code, err]).toEqual([1, expect.stringContaining('--key')]);
   });
 
   it('tells of a damaged one, and deletes it', async () => {
@@ -189,14 +189,14 @@ describe('cella checkpoints', () => {
 });
 
 describe('cella fork', () => {
-  const fork = (...words: string[]) => here('fork', ...words, '--agent', agent);
+  const fork = (...words: string[]) => here('fork', ...words, '--key', agent);
 
   it('gives another agent the same names, and both go on by themselves', async () => {
     const other = `${agent} too`;
     await run('x = [1]\nopen("file.txt", "w").write("shared")');
     const forked = await fork(other);
-    expect(forked).toMatchObject({ code: 0, out: expect.stringContaining(`cella chat --agent '${other}'`), err: '' });
-    const there = (code: string) => here('run', '--agent', other, '-c', code);
+    expect(forked).toMatchObject({ code: 0, out: expect.stringContaining(`cella chat --key '${other}'`), err: '' });
+    const there = (code: string) => here('run', '--key', other, '-c', code);
     expect((await there('x.append(2); x, open("file.txt").read()')).out).toBe("([1, 2], 'shared')\n");
     expect((await run('x')).out).toBe('[1]\n');
     expect((await there('x')).out).toBe('[1, 2]\n');
@@ -211,12 +211,12 @@ describe('cella fork', () => {
   it('replaces no agent unless it is told to', async () => {
     const other = `${agent} too`;
     await run('x = 1');
-    await here('run', '--agent', other, '-c', 'x = "mine"');
+    await here('run', '--key', other, '-c', 'x = "mine"');
     const refused = await fork(other);
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('--replace') });
-    expect((await here('run', '--agent', other, '-c', 'x')).out).toBe("'mine'\n");
+    expect((await here('run', '--key', other, '-c', 'x')).out).toBe("'mine'\n");
     expect(await fork(other, '--replace')).toMatchObject({ code: 0 });
-    expect((await here('run', '--agent', other, '-c', 'x')).out).toBe('1\n');
+    expect((await here('run', '--key', other, '-c', 'x')).out).toBe('1\n');
   });
 
   it('refuses an agent that is not there', async () => {
@@ -233,17 +233,17 @@ describe('cella ps', () => {
     const { dataDir, kernels } = await ps();
     expect(dataDir).toBe(cella.dataDir);
     expect(kernels).toContainEqual(expect.objectContaining({ ...sleeping, lastSave: expect.any(Object) }));
-    const holder = await hold();
+    const owner = await hold();
     const look = async () =>
       (await ps()).kernels.find(({ agentKey }: { agentKey: string }) => agentKey === agent) ?? {};
     // Others are told a moment after a session is open.
     await expect.poll(look, { timeout: 30_000 }).toMatchObject({ state: 'live', pid: expect.any(Number) });
     const live = await look();
-    expect(live).toMatchObject({ state: 'live', holder: { pid: holder.child.pid }, pid: expect.any(Number) });
+    expect(live).toMatchObject({ state: 'live', owner: { pid: owner.child.pid }, pid: expect.any(Number) });
     expect(live.memoryBytes).toBeGreaterThan(1_000_000);
     const { out } = await here('ps');
-    expect(out).toMatch(/^KEY +STATE +PID +HELD BY +MEMORY +IDLE +LAST SAVE +CELLS/);
-    expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${holder.child.pid} +\\S+ MB `));
+    expect(out).toMatch(/^KEY +STATE +PID +OWNER +MEMORY +IDLE +LAST SAVE +CELLS/);
+    expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${owner.child.pid} +\\S+ MB `));
   });
 
   it('shows the agents of a server’s users by the keys that they know, and whose they are', async () => {

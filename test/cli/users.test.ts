@@ -3,8 +3,8 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { runCella, type Said } from '../support/cli/cli-here.ts';
 import { Cella } from '../support/cli/command.ts';
-import { runCella, type Said } from '../support/cli/in-process-cli.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
 import { TestServer } from '../support/servers/server.ts';
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../src/client/index.ts';
 import { McpHost } from '../mcp/client.ts';
+import { runHere } from '../support/cli/cli-here.ts';
 import { folder, newCella, serve } from '../support/cli/servers.ts';
 import { RedisServer } from '../support/servers/redis.ts';
 
@@ -20,17 +21,66 @@ describe('a command with a server', () => {
   const run = (...words: string[]) => cella.run(words);
 
   it('uses the session that is there as it is, and says what does not fit it', async () => {
-    const made = ['run', '--agent', 'made', '--memory', '512', '--no-runtime-deps', '-c', 'x = 1'];
+    const made = ['run', '--key', 'made', '--memory', '512', '--no-runtime-deps', '-c', 'x = 1'];
     expect(await run(...made)).toMatchObject({ code: 0 });
-    expect(await run('run', '--agent', 'made', '-c', 'x')).toMatchObject({ code: 0, out: '1\n' });
+    expect(await run('run', '--key', 'made', '-c', 'x')).toMatchObject({ code: 0, out: '1\n' });
     expect(await run(...made)).toMatchObject({ code: 0 });
-    expect(await run('run', '--agent', 'made', '--memory', '600', '--sandbox', 'off', '-c', 'x')).toMatchObject({
+    expect(await run('run', '--key', 'made', '--memory', '600', '--sandbox', 'off', '-c', 'x')).toMatchObject({
       code: 2,
     });
-    const { code, err } = await run('run', '--agent', 'made', '--memory', '600', '--network', 'host', '-c', 'x');
+    const { code, err } = await run('run', '--key', 'made', '--memory', '600', '--network', 'host', '-c', 'x');
     expect(code).toBe(1);
     expect(err).toMatch(/"made" was created without --network and --memory\.\n.*cella sessions delete made/);
   });
+
+  it.each(['on its data folder', 'at an address'])(
+    'manages tools, skills, artifacts, packages and checkpoints of the server %s without a session',
+    async (where) => {
+      const own = newCella();
+      // A key that no session has.
+      await own.run(['run', '--key', 'early', '-c', 'x = 1']);
+      await own.run(['checkpoints', 'create', 'kept', '--key', 'early']);
+      const served = await serve(own);
+      await using client = await connect({ socket: join(own.dataDir, 'daemon.sock') });
+      const flags = where === 'at an address' ? ['--url', served.url, '--token-file', served.tokenFile] : [];
+      const done = async (group: string, verb: string, ...words: string[]) => {
+        const { code, out, err } = await runHere([group, verb, ...flags, ...words], own.dataDir);
+        expect({ code, err, of: [group, verb] }).toMatchObject({ code: 0, of: [group, verb] });
+        return out;
+      };
+      await done('tools', 'create', yaml());
+      expect(await done('tools', 'list')).toContain('speak');
+      expect(await done('tools', 'search', 'speaks')).toContain('speak');
+      expect(await done('tools', 'show', 'speak')).toContain('Speaks');
+      await done('tools', 'delete', 'speak');
+      const source = join(folder, 'double.py');
+      writeFileSync(source, 'async def run(n: int):\n    return n * 2\n');
+      await done('skills', 'create', 'double', source);
+      expect(await done('skills', 'list')).toContain('double');
+      expect(await done('skills', 'show', 'double')).toContain('n * 2');
+      await done('skills', 'delete', 'double');
+      await done('artifacts', 'save', 'note', source, '--type', 'text');
+      expect(await done('artifacts', 'list')).toContain('note');
+      expect(await done('artifacts', 'load', 'note')).toContain('n * 2');
+      await done('artifacts', 'delete', 'note');
+      await done('deps', 'add', 'tiny-thing');
+      expect(await done('deps', 'list')).toBe('tiny-thing\n');
+      await done('deps', 'sync');
+      await done('deps', 'remove', 'tiny-thing');
+      const early = ['--key', 'early'];
+      expect(await done('checkpoints', 'list', ...early)).toContain('kept');
+      expect(await done('checkpoints', 'show', 'kept', ...early)).toContain('variables');
+      await done('checkpoints', 'delete', 'kept', ...early);
+      expect(await done('checkpoints', 'list', ...early)).not.toContain('kept');
+      expect(await done('checkpoints', 'list', '--key', 'nobody')).toBe('');
+      expect((await client.sessions.list()).sessions).toEqual([]);
+      expect(await client.kernels()).toMatchObject([{ agentKey: 'early', state: 'hibernated' }]);
+      const told = await runHere(['deps', 'sync', ...flags, '--executor', 'container'], own.dataDir);
+      expect(told).toMatchObject({ code: 2, err: expect.stringContaining('--sync-deps') });
+      await served.end();
+    },
+    120_000,
+  );
 
   it('is told what cannot be told to a server', async () => {
     for (const [flags, told] of [
@@ -55,7 +105,7 @@ describe('a command with a server', () => {
   it('works in the folder that it names, where the server is on its data folder', async () => {
     const place = mkdtempSync(join(folder, 'place-'));
     const code = 'open("made here", "w").write("yes"); import os; os.getcwd()';
-    expect(await run('run', '--agent', 'placed', '--cwd', place, '-c', code)).toMatchObject({ code: 0 });
+    expect(await run('run', '--key', 'placed', '--cwd', place, '-c', code)).toMatchObject({ code: 0 });
     expect(readFileSync(join(place, 'made here'), 'utf8')).toBe('yes');
   });
 
@@ -107,21 +157,21 @@ describe('a command with a server', () => {
 
   it('that is killed leaves no code running', async () => {
     const code = 'import time\nprint("on", flush=True)\ntime.sleep(600)';
-    const killed = cella.start(['run', '--agent', 'killed', '-c', code]);
+    const killed = cella.start(['run', '--key', 'killed', '-c', code]);
     await killed.says('on\n');
     killed.child.kill('SIGKILL');
     expect(await killed.ended).toBe('SIGKILL');
-    expect(await run('run', '--agent', 'killed', '--timeout', '30', '-c', '"next"')).toMatchObject({ out: "'next'\n" });
+    expect(await run('run', '--key', 'killed', '--timeout', '30', '-c', '"next"')).toMatchObject({ out: "'next'\n" });
   });
 
   it('serves the sessions of the server to an MCP client, who is asked what only they can answer', async () => {
     await run('tools', 'create', '--replace', yaml());
     using host = new McpHost();
     const person = () => ({ allow: true });
-    const wanted = { flags: ['--agent', 'for mcp'], env: { CELLA_DATA_DIR: cella.dataDir } };
+    const wanted = { flags: ['--key', 'for mcp'], env: { CELLA_DATA_DIR: cella.dataDir } };
     await using mute = await host.stdio(wanted);
     expect((await mute.run('x = 41')).failed).toBe(false);
-    expect((await run('run', '--agent', 'for mcp', '-c', 'x + 1')).out).toBe('42\n');
+    expect((await run('run', '--key', 'for mcp', '-c', 'x + 1')).out).toBe('42\n');
     expect((await mute.run('tools.speak("hi")')).text).toMatch(/PermissionError.*nobody is there to ask/);
     await using asked = await host.stdio({ ...wanted, person });
     expect((await asked.run('x, tools.speak("hi").strip()')).text).toContain("(41, 'hi')");
@@ -141,8 +191,8 @@ describe('a command with a server', () => {
         },
       },
     );
-    expect(await run('run', '--agent', 'attended', '-c', 'tools.speak("hi").strip()')).toMatchObject({ out: "'hi'\n" });
-    const again = await run('run', '--agent', 'attended', '-c', 'tools.speak("hi")');
+    expect(await run('run', '--key', 'attended', '-c', 'tools.speak("hi").strip()')).toMatchObject({ out: "'hi'\n" });
+    const again = await run('run', '--key', 'attended', '-c', 'tools.speak("hi")');
     expect(again).toMatchObject({ code: 1, err: expect.stringMatching(/requires approval.*once is enough/) });
     expect(asked).toEqual(['echo hi', 'echo hi']);
     const { events } = await session.eventPage();

@@ -18,7 +18,7 @@ import { socketOfTheTemplate, socketsOfTheHost } from './sockets.ts';
 
 /**
  * What a program has no part in, whose names end with it and beside which a kernel lives, is tried by kernels alone.
- * `agent` is a program in an enclosure whose memory is bounded by what it uses, and not by a limit of each process.
+ * `agent` is a program in a sandbox whose memory is bounded by what it uses, and not by a limit of each process.
  * `terminal` is a program on one: that is its own, and there is no other.
  * `container` is a kernel in one, and `contained agent` an agent: there is no template, and places of the system are the
  * image's own.

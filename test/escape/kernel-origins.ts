@@ -7,14 +7,14 @@ import { eventually } from '../support/kernels/attack-code.ts';
 import { type Open, openSession, scratchFolder } from '../support/kernels/session.ts';
 import type { Inmate } from './escape.ts';
 
-let keepers = 0;
+let holders = 0;
 
 /** In a sandbox, and with a kernel, that were there before anybody asked for them. */
 const fromSpare: Open = async (options = {}) => {
   const same = { dataDir: await scratchFolder(), ...options };
-  const keeper = await openSession({ ...same, agentKey: `keeper of spares ${++keepers}`, spares: 1 });
+  const holder = await openSession({ ...same, agentKey: `owner of spares ${++holders}`, spares: 1 });
   await eventually(
-    () => keeper.spares,
+    () => holder.spares,
     (count) => count === 1,
     30_000,
   );
@@ -64,7 +64,7 @@ print(json.dumps(eval(compile(last, "<cell>", "eval"), names) if last else None)
 /** No kernel at all: a program that the host runs beside it, as tools are run. */
 const asCommand: Open = async (options) => {
   const session = await openSession(options);
-  await session.tools.add(PYTHON, { replace: true });
+  await session.tools.create(PYTHON, { replace: true });
   const run = async (code: string) => {
     const script = AS_PROGRAM.replace('CELL', () => JSON.stringify(code));
     return { type: 'result', status: 'ok', value: await session.tools.call('python', { script }) };
@@ -86,14 +86,14 @@ const onTerminal: Open = async (options) => {
   return runningBy(session, run);
 };
 
-/** A program in the enclosure of a coding agent, whose session has a kernel of its own elsewhere. */
+/** A program in the sandbox of a coding agent, whose session has a kernel of its own elsewhere. */
 export const asAgent: Open = async (options = {}) => {
   const same = { dataDir: await scratchFolder(), ...options };
   const session = await openSession(same);
-  const enclosure = await openAgent({ session: same, gateway: await openGateway() });
+  const sandbox = await openAgent({ session: same, gateway: await openGateway() });
   const run = async (code: string) => {
     const argv = ['python3', '-c', AS_PROGRAM.replace('CELL', () => JSON.stringify(code))];
-    const { stdout, stderr } = await finish(enclosure, { argv });
+    const { stdout, stderr } = await finish(sandbox, { argv });
     if (stderr !== '') throw new Error(stderr);
     return { type: 'result', status: 'ok', value: JSON.parse(stdout) };
   };
@@ -117,5 +117,5 @@ export const kinds: [name: string, open: Open, what: Inmate][] = [
   ['a kernel after a rollback', afterRollback, 'kernel'],
   ['a program beside a kernel', asCommand, 'program'],
   ['a program on a terminal', onTerminal, 'terminal'],
-  ["a program in an agent's enclosure", asAgent, 'agent'],
+  ["a program in an agent's sandbox", asAgent, 'agent'],
 ];

@@ -113,7 +113,8 @@ export async function fuzz(load: () => Promise<Target>, bounds: Bounds): Promise
   };
 }
 
-async function beginCoverage(): Promise<Session> {
+/** What is loaded before is not counted. */
+export async function beginCoverage(): Promise<Session> {
   const inspector = new Session();
   inspector.connect();
   await inspector.post('Profiler.enable');
@@ -145,6 +146,8 @@ class Growth {
 }
 
 function held(): number {
+  collect();
+  // The memory outside of the heap is given back in the background, and counted as held until the next collection.
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;

@@ -5,11 +5,12 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
+import { fuzz } from './engine.ts';
 import { pythonTargets, targets } from './targets.ts';
 
 const program = fileURLToPath(new URL('./main.ts', import.meta.url));
 /** One minute for all of them. */
-const SECONDS = 3;
+const SECONDS = 1.5;
 
 it.each([...Object.keys(targets), ...pythonTargets])(
   '%s: no crash, no stall, no growth, and nine lines of ten',
@@ -21,3 +22,29 @@ it.each([...Object.keys(targets), ...pythonTargets])(
     expect(code, `${out}${problems}`).toBe(0);
   },
 );
+
+it('each function of a parser is in a list of a target, or said to be no parser', { timeout: 60_000 }, async () => {
+  const child = spawn(process.execPath, ['--no-warnings', program, '--lists'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [problems, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
+  expect(code, problems).toBe(0);
+});
+
+it('what is kept counts as growth, and what was let go of does not', async () => {
+  const bounds = { seed: 1, from: 0, to: 4600, seconds: 60, covered: false, onProgress: () => {} };
+  const grownBytes = async (letsGo: boolean) => {
+    const kept: Buffer[] = [];
+    let taken = 0;
+    const take = () => {
+      taken += 1;
+      // Growth counts from input 2000 on. Together they are less than the limit.
+      if (taken > 2000) kept.push(Buffer.alloc(10_000, 1));
+      if (letsGo && taken === bounds.to) kept.length = 0;
+    };
+    const report = await fuzz(async () => ({ name: 'frames', parser: [], take }), bounds);
+    // Slow inputs are taken again.
+    expect(kept.length > 2000).toBe(!letsGo);
+    return report.grownBytes;
+  };
+  expect(await grownBytes(true)).toBeLessThan(5_000_000);
+  expect(await grownBytes(false)).toBeGreaterThan(20_000_000);
+});

@@ -7,7 +7,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { fuzz } from './engine.ts';
+import { unlisted } from './coverage.ts';
+import { beginCoverage, fuzz } from './engine.ts';
+import { notParsers } from './not-parsers.ts';
 import { pythonTargets, targets } from './targets.ts';
 
 const LEAST_PERCENT = 90;
@@ -15,13 +17,15 @@ const LEAST_PERCENT = 90;
 const COVERED_INPUTS = 100_000;
 
 const text = { type: 'string' } as const;
+const flag = { type: 'boolean', default: false } as const;
 const options = { inputs: text, only: text, seconds: text, seed: text, from: text, jobs: text } as const;
-const { values } = parseArgs({ options: { ...options, one: text, covered: { type: 'boolean', default: false } } });
+const { values } = parseArgs({ options: { ...options, one: text, covered: flag, lists: flag } });
 const [seed, from, inputs] = [Number(values.seed ?? 1), Number(values.from ?? 0), Number(values.inputs ?? 1_000_000)];
 const seconds = Number(values.seconds ?? Number.POSITIVE_INFINITY);
 const known = [...Object.keys(targets), ...pythonTargets];
 
-if (values.one === undefined) await runAll(values.only?.split(',') ?? known, Number(values.jobs ?? 1));
+if (values.lists) await checkLists();
+else if (values.one === undefined) await runAll(values.only?.split(',') ?? known, Number(values.jobs ?? 1));
 else await runOne(values.one);
 
 async function runAll(names: readonly string[], jobs: number): Promise<void> {
@@ -66,6 +70,24 @@ async function run(name: string, { from, to, until, covered = false }: Piece): P
   const child = spawn(command, [...(isPython ? [] : ['--no-warnings']), program, ...args], { stdio: 'inherit' });
   const [code] = await once(child, 'exit');
   return code === 0;
+}
+
+/** Whether each function of a parser's file is counted, or said to be no parser. */
+async function checkLists(): Promise<void> {
+  const inspector = await beginCoverage();
+  const loaded = await Promise.all(Object.values(targets).map((load) => load()));
+  const found = await unlisted(
+    inspector,
+    loaded.flatMap(({ parser }) => parser),
+    notParsers,
+  );
+  const program = fileURLToPath(new URL('./python/main.py', import.meta.url));
+  const child = spawn(process.env.CELLA_PYTHON ?? 'python3', [program, '--lists'], { stdio: 'inherit' });
+  const [code] = await once(child, 'exit');
+  for (const line of found) console.error(line);
+  if (found.length === 0 && code === 0) return;
+  console.error('Add a function to a list of the target that reaches it, or to not-parsers.ts (targets.py).');
+  process.exitCode = 1;
 }
 
 async function runOne(one: string): Promise<void> {

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 
-const HINT = `This changed. If on purpose, run "npm run golden" and commit the golden file alone, with the reason`;
+const HINT = `This changed. If on purpose, run "npm run golden" and commit the golden file with the change, with the reason`;
 
 /** What is shorter holds nothing: what was to be compared was not found. */
 const SHORTEST = 50;

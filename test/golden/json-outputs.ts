@@ -2,7 +2,7 @@
 
 /** `ID` is the session, `ELSEWHERE` another data folder; `RULE` and `TOKEN` are ids from answers before. */
 export const jsonCommands: readonly (readonly [command: string, words: string, input?: string])[] = [
-  ['run', 'run - --agent everything', 'import sys\nprint(1)\nprint(2, file=sys.stderr)\ndisplay([1])\n"text"'],
+  ['run', 'run - --key everything', 'import sys\nprint(1)\nprint(2, file=sys.stderr)\ndisplay([1])\n"text"'],
   ['prompt', 'prompt plain --session ID'],
   ['permissions list', 'permissions list --all'],
   ['permissions rules list', 'permissions rules list'],
@@ -12,12 +12,12 @@ export const jsonCommands: readonly (readonly [command: string, words: string, i
   ['profiles list', 'profiles list'],
   ['profiles show', 'profiles show other'],
   ['profiles delete', 'profiles delete other'],
-  ['checkpoints create', 'checkpoints create another --agent everything'],
-  ['checkpoints list', 'checkpoints list --agent everything'],
-  ['checkpoints show', 'checkpoints show another --agent everything'],
-  ['checkpoints restore', 'checkpoints restore another --agent everything'],
-  ['checkpoints delete', 'checkpoints delete another --agent everything'],
-  ['fork', 'fork third --agent everything'],
+  ['checkpoints create', 'checkpoints create another --key everything'],
+  ['checkpoints list', 'checkpoints list --key everything'],
+  ['checkpoints show', 'checkpoints show another --key everything'],
+  ['checkpoints restore', 'checkpoints restore another --key everything'],
+  ['checkpoints delete', 'checkpoints delete another --key everything'],
+  ['fork', 'fork third --key everything'],
   ['ps', 'ps'],
   ['deps list', 'deps list'],
   ['deps sync', 'deps sync'],

@@ -70,7 +70,7 @@ describe('what is kept', () => {
 describe('a server', () => {
   beforeAll(async () => {
     cella = await startWorld({ ...parts, dataDir });
-    // The first result tells that names came back; those that are looked at are plain ones.
+    // The first result lists restored variables; the ones to compare are plain.
     await cella.run(facts.session, '1');
   });
 
@@ -203,7 +203,10 @@ async function framesOf(path: string, sent: readonly object[]): Promise<Record<s
 }
 
 function membersOf(object: object): string[] {
-  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter((name) => name !== 'constructor');
+  const methods = new Set<string>();
+  for (let at = Object.getPrototypeOf(object); at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+    for (const name of Object.getOwnPropertyNames(at)) if (name !== 'constructor') methods.add(name);
+  }
   return [...methods, ...Object.keys(object)].sort();
 }
 

@@ -9,7 +9,7 @@ import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
-import { errorCodes } from '../../src/protocol/errors.ts';
+import { errorCodes } from '../../src/protocol/error-codes.ts';
 import { FrameType } from '../../src/protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.ts';
 import { CHECKPOINT_FORMAT } from '../../src/protocol/kernel-state.ts';

@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { type Client, connect } from '../../src/client/index.ts';
 import type { SessionApi } from '../../src/index.ts';
-import type { ServerParts } from '../../src/server/serve.ts';
+import type { ServerParts } from '../../src/server/run-server.ts';
 import { decide, prompt } from '../support/servers/agent-server.ts';
 import { TestServer } from '../support/servers/server.ts';
 
@@ -123,7 +123,7 @@ export async function fillWorld(server: TestServer): Promise<Facts> {
     name: 'triple',
     source: 'async def run(n: int):\n    """Three times n."""\n    return 3 * n\n',
   });
-  await session.tools.add(TOOL);
+  await session.tools.create(TOOL);
   expect(await session.run(SETUP)).toMatchObject({ status: 'ok' });
   await session.run('display({"a": 1})');
   await session.run('1 / 0');
@@ -170,6 +170,9 @@ export async function checkWorld(server: TestServer, facts: Facts): Promise<void
   const { events, trimmedThrough } = await session.eventPage();
   const types = new Set<string>(events.map(({ type }) => type));
   const wanted = ['execution_started', 'stdout', 'display', 'result', 'output_file', 'saved', 'session_state'];
+  expect(events.filter(({ type }) => type === 'saved')).toContainEqual(
+    expect.objectContaining({ variables: expect.any(Number) }),
+  );
   const ofTurns = ['turn_started', 'item_completed', 'permission_requested', 'permission_resolved', 'turn_ended'];
   expect(trimmedThrough).toBe(0);
   expect([...wanted, ...ofTurns].filter((type) => !types.has(type))).toEqual([]);
@@ -185,8 +188,8 @@ export async function checkWorld(server: TestServer, facts: Facts): Promise<void
   expect(await session.deps.list()).toEqual(['tiny-thing']);
 
   await session.deps.sync();
-  const woken = await session.run('number, later, __import__("tiny_thing").VERSION, skills.triple(n=5)');
-  expect(woken).toMatchObject({ status: 'ok', value: [43, 'saved', '1.0.0', 15] });
+  const resumed = await session.run('number, later, __import__("tiny_thing").VERSION, skills.triple(n=5)');
+  expect(resumed).toMatchObject({ status: 'ok', value: [43, 'saved', '1.0.0', 15] });
   await checkCheckpoint(session);
   expect((await session.run('"later" in globals()')).value).toBe(false);
 

@@ -9,7 +9,7 @@ import { errorOf, pyValue } from '../support/namespaces/namespaces.ts';
 import { makeWheel } from '../support/packages/wheels.ts';
 import { PRELUDE } from './attempts.ts';
 import { callAttempts } from './attempts-calls.ts';
-import { placeAttempts } from './attempts-places.ts';
+import { environmentAttempts } from './attempts-environments.ts';
 import type { Cell } from './cell.ts';
 
 const SKILL = 'async def run():\n    deps.add("evil")\n';
@@ -46,7 +46,7 @@ export async function noBypass(cell: Cell): Promise<void> {
   };
   const given = Object.entries(facts).map(([name, value]) => `${name} = ${JSON.stringify(value)}\n`);
   await pyValue(session, given.join('') + PRELUDE);
-  for (const { name, code, needs, expects = REFUSED } of [...callAttempts, ...placeAttempts]) {
+  for (const { name, code, needs, expects = REFUSED } of [...callAttempts, ...environmentAttempts]) {
     if (needs !== undefined && !session.capabilities[needs]) continue;
     const words = await pyValue(session, code);
     const others = Array.isArray(words) ? words.filter((word) => !expects.test(String(word))) : [words];

@@ -197,7 +197,7 @@ except KeyboardInterrupt:
     const died = await run('import os; os.kill(os.getpid(), 9)');
     expect(died.failed).toBe(true);
     expect(died.text).toContain('KERNEL_DIED');
-    expect((await run('2 + 2')).text).toMatch(/^\[notice\] The kernel before this one has ended: [\s\S]*\n4$/);
+    expect((await run('2 + 2')).text).toMatch(/^\[notice\] The previous kernel ended: [\s\S]*\n4$/);
   });
 
   it('takes back the names of code that failed in a transaction', async () => {

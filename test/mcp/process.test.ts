@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import { removeTree } from '../../src/namespaces/deps/read-only-tree.ts';
+import { forceRemoveTree } from '../../src/namespaces/deps/install-workspace.ts';
 import { Cella } from '../support/cli/command.ts';
 import { eventually } from '../support/kernels/attack-code.ts';
 import { openPlace } from '../support/packages/deps.ts';
@@ -40,7 +40,7 @@ describe('the kernel of a folder', () => {
       expect((await second.run("'x' in globals()")).text).toBe('False');
     }
     await using again = await host.stdio({ folder: link });
-    expect((await again.run('x + 1')).text).toMatch(/^\[notice\] Names came back .*: x\.\n42$/);
+    expect((await again.run('x + 1')).text).toMatch(/^\[notice\] Variables restored .*: x\.\n42$/);
   });
 
   it('is held by one server: another is told so, can look at what is shared, and gets it when it is free', async () => {
@@ -50,7 +50,7 @@ describe('the kernel of a folder', () => {
       await using first = await host.stdio({ folder: shared });
       await first.run('x = 1');
       const refused = await second.run('x');
-      expect(refused).toMatchObject({ failed: true, text: expect.stringMatching(/^AGENT_BUSY: /) });
+      expect(refused).toMatchObject({ failed: true, text: expect.stringMatching(/^KEY_BUSY: /) });
       expect((await second.call('list_skills')).isError).toBeUndefined();
     }
     expect((await second.run('x')).text).toMatch(/1$/);
@@ -59,7 +59,7 @@ describe('the kernel of a folder', () => {
 
 describe('a server', () => {
   it('says nothing but protocol on stdout, whatever code does', async () => {
-    const started = cella.start(['mcp', '--agent', 'plain']);
+    const started = cella.start(['mcp', '--key', 'plain']);
     started.type(initialize);
     await started.says('"id":1');
     const code = 'import os, sys\nos.system("echo from a child")\nos.write(1, b"raw\\n")\nprint("printed")';
@@ -79,7 +79,7 @@ describe('a server', () => {
     'saves and leaves no process at %s, also while code runs',
     async (how) => {
       const agent = `ending ${how}`;
-      const started = cella.start(['mcp', '--agent', agent]);
+      const started = cella.start(['mcp', '--key', agent]);
       started.type(initialize);
       await started.says('"id":1');
       const call = (id: number, code: string) =>
@@ -100,12 +100,12 @@ describe('a server', () => {
         (left) => left.length === 0,
         5000,
       );
-      expect(await cella.run(['run', '--agent', agent, '-c', 'x + 1'])).toMatchObject({ out: '42\n' });
+      expect(await cella.run(['run', '--key', agent, '-c', 'x + 1'])).toMatchObject({ out: '42\n' });
     },
   );
 
   it('leaves no process when it is killed', async () => {
-    const killed = cella.start(['mcp', '--agent', 'orphan']);
+    const killed = cella.start(['mcp', '--key', 'orphan']);
     killed.type(initialize);
     killed.type(message(2, 'tools/call', { name: 'run_code', arguments: { code: '1' } }));
     await killed.says('"id":2');
@@ -155,8 +155,8 @@ describe('a server', () => {
     expect((await mute.run('tools.say()')).text).toMatch(/PermissionError.*nobody is there to ask/);
   });
 
-  it('uses --agent and --timeout where a call says nothing', async () => {
-    await using named = await host.stdio({ folder: folder('named'), flags: ['--agent', 'Ada', '--timeout', '0.5'] });
+  it('uses --key and --timeout where a call says nothing', async () => {
+    await using named = await host.stdio({ folder: folder('named'), flags: ['--key', 'Ada', '--timeout', '0.5'] });
     expect((await named.run('x = 7\nwhile True: pass')).text).toContain('at the time limit');
     expect((await named.run('x', { agent_key: 'Ada' })).text).toBe('7');
   });
@@ -168,7 +168,7 @@ describe('packages', () => {
   }, async () => {
     const { index } = await openPlace();
     const env = { CELLA_INDEX: index.url };
-    const flags = ['--agent', 'packages'];
+    const flags = ['--key', 'packages'];
     {
       await using first = await host.stdio({ folder: folder('packages'), env, flags });
       await first.run('x = 1');
@@ -180,14 +180,14 @@ describe('packages', () => {
       expect(textOf(failed)).toMatch(/^Failed: no-such-package: /);
       expect(textOf(await first.call('list_deps'))).toBe('tiny-a');
     }
-    await removeTree(join(host.dataDir, 'packages'));
+    await forceRemoveTree(join(host.dataDir, 'packages'));
     {
       await using bare = await host.stdio({ folder: folder('packages'), env, flags: [...flags, '--no-sync-deps'] });
       expect((await bare.run('import importlib; importlib.import_module("tiny_b")')).text).toMatch(
         /ModuleNotFoundError/,
       );
     }
-    await using synced = await host.stdio({ folder: folder('packages'), env, flags: ['--agent', 'synced'] });
+    await using synced = await host.stdio({ folder: folder('packages'), env, flags: ['--key', 'synced'] });
     expect(await synced.run('import tiny_a')).toMatchObject({ failed: false });
     await synced.call('remove_dep', { name: 'tiny-a' });
     expect(textOf(await synced.call('list_deps'))).toBe('No packages are configured.');
@@ -200,11 +200,11 @@ describe('with Redis', () => {
     onTestFinished(() => redis.remove());
     const flags = ['--storage', 'redis', '--redis', redis.url, '--prefix', 'mcp-test'];
     {
-      await using first = await host.stdio({ folder: folder('redis'), flags: [...flags, '--agent', 'redis'] });
+      await using first = await host.stdio({ folder: folder('redis'), flags: [...flags, '--key', 'redis'] });
       await first.run('x = 41');
     }
     await redis.stop();
-    await using second = await host.stdio({ folder: folder('redis'), flags: [...flags, '--agent', 'redis'] });
+    await using second = await host.stdio({ folder: folder('redis'), flags: [...flags, '--key', 'redis'] });
     expect(await second.run('x')).toMatchObject({
       failed: true,
       text: expect.stringMatching(/^STORAGE_UNREACHABLE: /),

@@ -67,7 +67,7 @@ export class Follower implements Disposable {
   }
 
   #take(frame: SessionEvent | { type: string; seq?: undefined }, onEvent?: (event: SessionEvent) => void): void {
-    if (frame.type === 'hello') return;
+    if (frame.type === 'hello' || frame.type === 'heartbeat') return;
     if (frame.seq === undefined || frame.seq !== this.last + 1) {
       const what = JSON.stringify(frame).slice(0, 200);
       this.#fail(new Disorder(`${this.session}: after event ${this.last} came ${what}`));

@@ -31,7 +31,7 @@ interface Answer {
     readonly status?: string;
     readonly value?: unknown;
     readonly recovered?: object;
-    readonly woken?: object;
+    readonly resumed?: object;
   };
   readonly error?: { readonly code: string; readonly message: string };
   /** The host ended before it answered. */
@@ -119,7 +119,7 @@ export async function killSoak({ rounds, dataDir, python, random, progress }: So
     }
     const found = await look(host, struck && last.value?.recovered === undefined);
     const n = Number(found.value?.value);
-    const told = found.value?.recovered ?? found.value?.woken ?? last.value?.recovered;
+    const told = found.value?.recovered ?? found.value?.resumed ?? last.value?.recovered;
     const fits = n >= saved && n <= reached;
     if (!fits || (struck && !told)) {
       const facts = { round, target, n, saved, reached, struck, last, found };
@@ -140,7 +140,7 @@ async function look(host: Host, untilTold: boolean): Promise<Answer> {
   let told: object | undefined;
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     answer = await host.call('run', 'n');
-    told ??= answer.value?.recovered ?? answer.value?.woken;
+    told ??= answer.value?.recovered ?? answer.value?.resumed;
     if (answer.value?.status === 'ok' && (told || !untilTold)) break;
     await pause(1);
   }

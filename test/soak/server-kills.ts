@@ -34,7 +34,7 @@ export interface KillReport {
 const WORKERS = ['a', 'b', 'c'];
 /** The server ends somewhere in this time after the first answer. */
 const LATER_MS = 150;
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
 export async function serverKills({ cella, rounds, flags = [], random, progress }: ServerKills): Promise<KillReport> {
   const workers = WORKERS.map((key) => new Worker(key));
@@ -95,7 +95,7 @@ async function killAndSeeItGone(served: Served): Promise<void> {
   const folders = templatesOf(served.pid).map(({ folder }) => folder);
   const below = new Set(descendants(served.pid).map(({ pid }) => pid));
   served.started.child.kill('SIGKILL');
-  for (const deadline = performance.now() + PATIENCE_MS; ; ) {
+  for (const deadline = performance.now() + TIMEOUT_MS; ; ) {
     // A kernel has the command line of the template that it came from, whenever it was made.
     const left = processes().filter(
       ({ pid, command }) => below.has(pid) || folders.some((folder) => folder !== '' && command.includes(folder)),

@@ -1,8 +1,8 @@
-"""Functions and classes by their source: the statement is cut out of its cell when saved, and run again when loaded.
+"""Functions and classes saved as source: the statement is cut out of its cell, and runs again on load.
 
 Used if code cannot be loaded: in another minor version of Python, or if it was saved without cloudpickle. A class is
-defined again with its decorators. A function is defined without them if it is itself what was written, as a decorator
-has then done its work elsewhere; else, as behind functools.lru_cache, with them.
+defined again with its decorators. A function is defined without them if the variable holds the plain function, as the
+decorator has then had its effect elsewhere; else with them, for example for functools.lru_cache.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import ast
 from types import CodeType, FunctionType
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from ..cell_sources import lines
+from ..cell_sources import lines, nested_bodies
 
 _Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# What makes a class, or a name for types, of a call: running one of these again has no effect elsewhere.
+# Calls that create a class or a type: running one of these again has no other effect.
 _FACTORIES = frozenset((
     "namedtuple", "NamedTuple", "TypedDict", "NewType", "TypeVar", "ParamSpec", "TypeVarTuple", "make_dataclass",
     "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag",
@@ -24,7 +24,7 @@ _FACTORIES = frozenset((
 
 
 class CellTexts:
-    """The cells' texts, each parsed when it is first looked at."""
+    """The texts of the cells, each parsed when it is first needed."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
@@ -38,7 +38,7 @@ class CellTexts:
         return self._lines[file]
 
     def place(self, file: str, line: int) -> Tuple[int, int]:
-        """For an order: later cells are greater."""
+        """A sort key: later cells and lines are greater."""
         return self._order.get(file, len(self._order)), line
 
     def definitions(self, file: str) -> List[_Definition]:
@@ -53,7 +53,7 @@ class CellTexts:
 
 
 def extract(name: str, value: Any, cells: CellTexts) -> Optional[Dict[str, Any]]:
-    """What `define` takes; None where the value was not written at the top of a cell that is known."""
+    """The source of a value, for `define`. None if it was not defined at the top level of a known cell."""
     found = _find_class(value, cells) if isinstance(value, type) else _find_function(value, cells)
     if found is None and not isinstance(value, FunctionType):
         found = _find_call(name, cells)
@@ -63,7 +63,7 @@ def extract(name: str, value: Any, cells: CellTexts) -> Optional[Dict[str, Any]]
     first = _first_line(node)
     text = cells.lines(file)[first - 1 : node.end_lineno]
     if text[0][: node.col_offset].strip():
-        return None  # something else begins on the same line
+        return None  # another statement begins on the same line
     return {
         "file": file,
         "line": first,
@@ -85,7 +85,7 @@ def _find_function(value: Any, cells: CellTexts) -> Optional[Tuple[str, _Definit
 
 
 def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, _Definition]]:
-    """A class does not say where it was written; its methods do. Without any, its last definition is taken."""
+    """A class does not know where it was defined, but its methods do. Without methods, takes the last definition."""
     codes = [written_code(item) for item in vars(value).values()]
     own = [code for code in codes if code is not None and code.co_filename in cells.texts]
     files = [code.co_filename for code in own] or [
@@ -101,7 +101,7 @@ def _find_class(value: type, cells: CellTexts) -> Optional[Tuple[str, _Definitio
 
 
 def _find_call(name: str, cells: CellTexts) -> Optional[Tuple[str, _Definition]]:
-    """`Point = namedtuple("Point", "x y")` and the like, the last that was written."""
+    """The last statement such as `Point = namedtuple("Point", "x y")`."""
     for file, text in reversed(list(cells.texts.items())):
         if name in text and "(" in text:
             for node in reversed(cells.definitions(file)):
@@ -111,7 +111,7 @@ def _find_call(name: str, cells: CellTexts) -> Optional[Tuple[str, _Definition]]
 
 
 def written_code(value: Any) -> Optional[CodeType]:
-    """The code of a function, or of the one that it is wrapped around."""
+    """The code of a function, or of the function that a wrapper wraps."""
     for _ in range(100):
         if isinstance(value, (classmethod, staticmethod)):
             value = value.__func__
@@ -125,15 +125,13 @@ def written_code(value: Any) -> Optional[CodeType]:
 
 
 def _top_level(body: List[ast.stmt]) -> Iterator[_Definition]:
-    """Definitions of the cell itself, also under an `if` or in a `with`, and none from inside another one."""
+    """The definitions of a cell, also inside `if` or `with`, but not inside another definition."""
     for node in body:
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) or (isinstance(node, ast.Assign) and _is_factory(node)):
             yield node
         else:
-            for field in ("body", "orelse", "finalbody"):
-                yield from _top_level(getattr(node, field, None) or [])
-            for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-                yield from _top_level(part.body)
+            for inner in nested_bodies(node):
+                yield from _top_level(inner)
 
 
 def _is_factory(node: ast.Assign) -> bool:
@@ -154,16 +152,16 @@ def _defined_name(node: _Definition) -> str:
 
 
 def _futures(value: Any) -> List[str]:
-    """Which `from __future__ import` were in force: they hold for every cell after the one that has them."""
+    """The `from __future__ import` names in effect: they apply to the cell that has them and to all later cells."""
     parts = vars(value).values() if isinstance(value, type) else (value,)
     flags = next((code.co_flags for code in map(written_code, parts) if code is not None), 0)
     return [name for name in __future__.all_feature_names if getattr(__future__, name).compiler_flag & flags]
 
 
 def define(source: Dict[str, Any], namespace: Dict[str, Any]) -> Any:
-    """Runs the statement, with the lines and the file name it had, and gives back what it defined."""
+    """Runs the statement with its original line numbers and file name. Returns what it defines."""
     code = compile_source(source)
-    # Not in the namespace itself: the name that it is saved under may be another one.
+    # Not into the namespace, as the variable may have another name.
     defined: Dict[str, Any] = {}
     exec(code, namespace, defined)
     return defined[source["defines"]]
@@ -174,7 +172,7 @@ def compile_source(source: Dict[str, Any]) -> Any:
     futures = 0
     for name in source["futures"]:
         futures |= getattr(__future__, name).compiler_flag
-    # A statement from under an `if` or `with` keeps its indentation, as dedenting would change texts inside it.
+    # A statement from inside an `if` or `with` keeps its indentation, as dedenting would change multi-line strings.
     is_indented = text[:1] in (" ", "\t")
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | futures
     tree = compile("if 1:\n" + text if is_indented else text, file, "exec", flags, True)

@@ -1,4 +1,4 @@
-"""Groups of variables that must come back together, and the order in which groups load."""
+"""Groups of variables that must be loaded together, and the order in which groups are loaded."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ Names = Tuple[str, ...]
 
 
 class Record(NamedTuple):
-    """What is known of the pickle of a variable or a group, and where it lies."""
+    """The pickle of a variable or a group: what is known about it, and where it is in the store."""
 
-    # Negative where it was counted and not kept.
+    # Negative if the pickle was measured but not kept.
     offset: int
     size: int
     has_code: bool
     # Variables that it refers to.
     needs: List[str]
-    # Cells that its functions come from.
+    # Cells that its functions were defined in.
     files: List[str]
-    # Variables that reach an object that it reaches, too.
+    # Variables that share an object with it.
     shares: List[str]
-    # Names, itself among them, whose arrays overlap with its own, and in whose memory.
+    # Variables, itself included, whose arrays overlap with its own, with the owner of the memory.
     sharers: List[MemorySharer]
-    # Where the ids of what it shares lie in the store.
-    bonds: Tuple[int, int]
+    # Where the ids of the objects that it shares are in the store.
+    shared_ids: Tuple[int, int]
 
 
 class Group(NamedTuple):
@@ -36,7 +36,7 @@ class Group(NamedTuple):
 
 
 def _shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemorySharer]]:
-    """By owner and name, all that overlap with something. What is lost does not count."""
+    """The sharers of memory by owner and variable, without variables that are lost and arrays that overlap with nothing."""
     owners: Dict[int, Dict[str, MemorySharer]] = {}
     for record in records.values():
         for sharer in record.sharers:
@@ -49,7 +49,7 @@ def _shared_memory(records: Dict[str, Record]) -> Dict[int, Dict[str, MemoryShar
 
 
 def unlinkable(records: Dict[str, Record]) -> Iterator[Tuple[str, List[str]]]:
-    """Names with an array that overlaps with others and cannot be saved as a view, and the names of the others."""
+    """Variables with an array that overlaps with others and cannot be saved as a view, and the names of the others."""
     for sharers in _shared_memory(records).values():
         for name, sharer in sharers.items():
             if not sharer.can_be_views:
@@ -57,8 +57,8 @@ def unlinkable(records: Dict[str, Record]) -> Iterator[Tuple[str, List[str]]]:
 
 
 def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
-    """In load order: every group after those that it refers to. `named` gives the name of a value by its identity."""
-    # A lost name is still a bond between those that share something with it.
+    """In load order: each group after those that it refers to. `named` has the variable of a value by the value's id."""
+    # Variables that share something with the same lost variable belong together, too.
     unions = _Unions([*records, *(other for record in records.values() for other in record.shares)])
     for name, record in records.items():
         unions.join_all([name, *record.shares])
@@ -68,7 +68,7 @@ def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
         for name, sharer in sharers.items():
             if sharer.has_views:
                 linked[name].add(owner)
-                # Views of an array that has a name refer to it by that name.
+                # Views of an array that is a variable refer to it by that name.
                 needs[name] |= {named[owner]} if owner in named else set()
         if owner not in named:
             unions.join_all(list(sharers))
@@ -78,14 +78,14 @@ def group(records: Dict[str, Record], named: Dict[int, str]) -> List[Group]:
 
 
 def _order(needs: Dict[str, Set[str]], unions: "_Unions") -> List[str]:
-    """Roots, each after those that it needs. Groups that need each other become one."""
+    """The roots of groups, each after those that it needs. Groups that need each other are joined."""
     graph: Dict[str, List[str]] = {}
     for name, others in needs.items():
         graph.setdefault(unions.root(name), []).extend(unions.root(other) for other in sorted(others) if other in needs)
     order: List[str] = []
-    for circle in _components(graph):
-        unions.join_all(circle)
-        order.append(unions.root(circle[0]))
+    for component in _components(graph):
+        unions.join_all(component)
+        order.append(unions.root(component[0]))
     return order
 
 
@@ -118,13 +118,14 @@ class _Unions:
 
 
 def record_from(fields: List[Any]) -> Record:
-    """From a report of a worker."""
-    offset, size, has_code, needs, files, shares, sharers, bonds = fields
-    return Record(offset, size, has_code, needs, files, shares, [MemorySharer(*sharer) for sharer in sharers], tuple(bonds))
+    """From the report of a worker."""
+    offset, size, has_code, needs, files, shares, sharers, shared_ids = fields
+    memory_sharers = [MemorySharer(*sharer) for sharer in sharers]
+    return Record(offset, size, has_code, needs, files, shares, memory_sharers, tuple(shared_ids))
 
 
 def _components(graph: Dict[str, List[str]]) -> Iterator[List[str]]:
-    """Groups of nodes that reach each other, each after all that it refers to. Most groups are a single node."""
+    """Strongly connected components, each after those that it refers to (Tarjan's algorithm)."""
     search = _Search(graph)
     for node in graph:
         if node not in search.number:
@@ -168,6 +169,6 @@ class _Search:
         found: List[str] = []
         while not found or found[-1] != node:
             found.append(self._open.pop())
-            # No way back leads through what is done.
+            # Edges to a finished component no longer count.
             self.number[found[-1]] = len(self._graph)
         return found[::-1]

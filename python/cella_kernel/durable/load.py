@@ -1,4 +1,4 @@
-"""Loads segments into a namespace. If one of them cannot be read, the others still come back."""
+"""Loads segments into a namespace. If a segment cannot be read, the others are still loaded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any, BinaryIO, Callable, Container, Dict, Iterable, List, Opt
 from . import definitions, process_state, unsaveable
 from .variables import LAST_RESULTS, is_saved, shorten_reason
 
-# Where newer versions keep what older ones know by another name.
+# Modules that newer versions have moved, and their old names.
 _MOVED = {"pathlib._local": "pathlib", "numpy._core": "numpy.core"}
 
 
 class Missing(Exception):
-    """The segment refers to a variable that is not there (yet)."""
+    """The segment refers to a variable that is not loaded (yet)."""
 
     def __init__(self, name: str) -> None:
-        super().__init__("it needs %r, which did not come back" % name)
+        super().__init__("it needs %r, which could not be restored" % name)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -39,7 +39,7 @@ class _Unpickler(pickle.Unpickler):
             return vars(import_module(reference[1]))
         if kind == "name":
             return self._named(reference[1])
-        raise pickle.UnpicklingError("a reference of kind %r is not known" % kind)
+        raise pickle.UnpicklingError("unknown reference of kind %r" % kind)
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "__main__":
@@ -64,18 +64,18 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickles(
-    file: BinaryIO, names: Iterable[str], namespace: Dict[str, Any], turn_to: Callable[[str], None] = lambda name: None
+    file: BinaryIO, names: Iterable[str], namespace: Dict[str, Any], on_begin: Callable[[str], None] = lambda name: None
 ) -> Dict[str, Any]:
-    """The values of `names`, which lie one after the other and share what they shared."""
+    """Reads the values of `names`, one after the other. Calls `on_begin` before each."""
     builtins = namespace.get("__builtins__")
     unpickler = _Unpickler(file, namespace)
     values: Dict[str, Any] = {}
     try:
         for name in names:
-            turn_to(name)
+            on_begin(name)
             values[name] = unpickler.load()
     finally:
-        # cloudpickle sets these whenever it makes a function.
+        # cloudpickle replaces these whenever it creates a function.
         if builtins is not None:
             namespace["__builtins__"] = builtins
     return values
@@ -87,10 +87,10 @@ _Segment = Tuple[Dict[str, Any], Any]
 def load(
     namespace: Dict[str, Any], segments: Iterable[_Segment], *, python: str, ignore: Container[str] = ()
 ) -> Dict[str, Any]:
-    """Replaces the names of `namespace`, except those in `ignore`, by those of the segments, which come in load order.
+    """Replaces the variables of `namespace`, except those in `ignore`, by those of the segments.
 
-    `python` is the version that saved them. Returns `restored` (names), `lost` (name and reason), `sources` (those of
-    the restored that were defined again from their source), and `cells` (texts by file name, for tracebacks).
+    `python` is the version that saved them. Returns `restored` (names), `lost` (name and reason), `sources` (the restored
+    names that were defined again from source), and `cells` (texts by file name, for tracebacks).
     """
     for name in [name for name in namespace if is_saved(name) and name not in ignore]:
         namespace.pop(name, None)
@@ -114,14 +114,14 @@ class _Loader:
         self._namespace = namespace
         self._python = python.split(".")[:2]
         self._waiting: List[_Segment] = []
-        # By name, the kind of the segment that it came from.
+        # By name: the kind of the segment that it was loaded from.
         self.restored: Dict[str, str] = {}
-        # By name, why it could not be loaded at first.
+        # By name: why the last attempt to load it failed.
         self.reasons: Dict[str, str] = {}
         self.cells: Dict[str, str] = {}
 
     def take(self, header: Dict[str, Any], data: Any) -> None:
-        """A segment that needs a missing variable is kept until all others are loaded."""
+        """Loads a segment. If it needs a variable that is missing, `finish` tries again."""
         error = self._try(header, data)
         if isinstance(error, (Missing, NameError)):
             self._waiting.append((header, bytes(data)))
@@ -137,7 +137,7 @@ class _Loader:
     def _try(self, header: Dict[str, Any], data: Any) -> Optional[BaseException]:
         names = [name for name in header["names"] if name not in self.restored]
         if header["names"] and not names:
-            return None  # a source of what has been loaded as code
+            return None  # a source whose code has been loaded
         try:
             values = self._read(header, data)
         except BaseException as error:
@@ -169,12 +169,12 @@ class _Loader:
         elif kind == "cells":
             self.cells.update(content)
         else:
-            raise _Unreadable("it was saved in a way (%r) that this version does not know" % kind)
+            raise _Unreadable("it was saved in a format (%r) that this version does not know" % kind)
         return {}
 
 
 class _Unreadable(Exception):
-    """Says of itself why a segment cannot be read."""
+    """Its message says why a segment cannot be read."""
 
 
 _PLAIN = (_Unreadable, Missing)

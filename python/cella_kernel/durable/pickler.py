@@ -1,6 +1,7 @@
-"""The pickler of a checkpoint: the standard one, or cloudpickle's where the interpreter has it, with our hooks.
+"""The pickler of a checkpoint: cloudpickle's if the interpreter has it, else the standard one, with hooks.
 
-It looks at every object: what goes by name, what is live, and what other names may reach as well.
+The hooks see each object: they replace variables by references, refuse objects that cannot be saved, and collect objects
+that other variables may share.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ _PROTOCOL = 5
 
 
 class Hooks:
-    """Goes before a pickler in the order of its bases. One pickler may dump several values, with one memo."""
+    """The first base class of a pickler class. One pickler can dump several values, with one memo."""
 
     def __init__(self, file: Any, named_objects: NamedObjects, group: Container[str], linked: Container[int]) -> None:
         super().__init__(file, _PROTOCOL)  # type: ignore[call-arg]
         self._named_objects = named_objects
         self._group = group
         self._linked = linked
-        # What was found: variables that this refers to, whether anything is code, and of which cells.
+        # Results: variables that the values refer to, whether they contain code, and from which cells.
         self.needs: Set[str] = set()
         self.has_code = False
         self.files: Set[str] = set()
-        # Objects that other names may reach, and arrays with the owner of their memory.
+        # Results: objects that other variables may share, and arrays with the owner of their memory.
         self.seen: List[Any] = []
         self.views: List[Tuple[Any, Any]] = []
         self.module_globals: Dict[int, str] = {}
-        # cloudpickle makes a dict of what a function uses, except for these, which it takes as they are.
+        # cloudpickle copies the globals that a function uses to a new dict, except for these dicts, which it keeps.
         self.globals_ref: Dict[int, Any] = {id(named_objects.namespace): named_objects.namespace}
 
     def persistent_id(self, value: Any) -> _Reference:
@@ -57,7 +58,7 @@ class Hooks:
         return NotImplemented
 
     def by_value(self, value: Any) -> Any:
-        """What the pickler below makes of a function or class; NotImplemented where it knows it by name alone."""
+        """How the base pickler saves a function or class by value; NotImplemented if it saves it by name only."""
         below = getattr(super(), "reducer_override", None)
         return NotImplemented if below is None else below(value)
 
@@ -91,14 +92,14 @@ class Hooks:
         return self._visit_state(value)
 
     def _visit_tuple(self, value: Any) -> _Reference:
-        # One that holds nothing but plain values is no bond between names.
+        # A tuple of plain values can be shared without consequences.
         for item in value:
             if _VISITORS[type(item)] is not None:
                 return self._visit_state(value)
         return None
 
     def _visit_builtin(self, value: Any) -> _Reference:
-        # A method of an object, not a function of a module.
+        # A bound method of an object.
         if not isinstance(value.__self__, (ModuleType, type(None))):
             self.seen.append(value)
         return None
@@ -107,7 +108,7 @@ class Hooks:
         return ("main",) if value.__dict__ is self._named_objects.namespace else self._visit_named(value)
 
     def _visit_memory(self, value: Any) -> _Reference:
-        """An array or a buffer: others may lie in its memory, and it in that of another."""
+        """An array or a buffer: its memory may contain other arrays, or belong to another array."""
         reference = self._visit_named(value)
         if reference is None:
             self.seen.append(value)
@@ -125,7 +126,7 @@ class Hooks:
 
 
 class _Visitors(Dict[type, Optional[_Visitor]]):
-    """What to do with objects of a type, found out once for each."""
+    """The visitor of each type, determined once."""
 
     def __missing__(self, kind: type) -> Optional[_Visitor]:
         found = self[kind] = _visitor(kind)
@@ -163,7 +164,7 @@ _types: List[Any] = []
 
 
 def make_pickler(file: Any, named_objects: NamedObjects, group: Container[str], linked: Container[int] = ()) -> Any:
-    """cloudpickle is the code's own package: it is looked for when it is first needed, in a process of its own."""
+    """Imports cloudpickle here, in a worker process, as it is a package of the code's environment."""
     if not _types:
         base: Any = pickle.Pickler
         try:
@@ -171,6 +172,6 @@ def make_pickler(file: Any, named_objects: NamedObjects, group: Container[str], 
 
             base = cloudpickle.Pickler
         except Exception:
-            pass  # none, or one that cannot be used: functions and classes come back from their sources
+            pass  # missing or unusable: functions and classes are saved as source
         _types.append(type("Pickler", (Hooks, base), {}))
     return _types[0](file, named_objects, group, linked)

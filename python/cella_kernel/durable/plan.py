@@ -1,6 +1,6 @@
-"""What is known of a save so far: each fact is an event, so that it outlives the worker that found it out.
+"""What is known about a save so far. Workers report each fact as an event, so that it survives their death.
 
-Also here: the progress of a worker in shared memory, and which variables cannot be saved, however they are pickled.
+Also here: the progress of a worker, in shared memory, and which variables must be given up.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from .variables import LAST_RESULTS, module_name
 from .worker import Event, WorkerEnd
 
 _LAYOUT = struct.Struct("QII")
-# The first stands for nothing yet.
+# The first means that nothing has begun.
 _STAGES = ("", "save", "load", "extra")
 
 
 class Progress:
+    """What a worker is working on, in memory that it shares with its parent."""
+
     def __init__(self, names: Iterable[str]) -> None:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)
         self._names: List[str] = list(names)
         self._numbers: Dict[str, int] = {name: number for number, name in enumerate(self._names)}
         self._count = 0
 
-    def turn_to(self, stage: str, name: str) -> None:
+    def begin(self, stage: str, name: str) -> None:
         """`stage` is "save" or "load" for a variable, "extra" for a segment without variables."""
         self._count += 1
         _LAYOUT.pack_into(self._memory, 0, self._count, _STAGES.index(stage), self._numbers[name])
@@ -38,7 +40,7 @@ class Progress:
         _LAYOUT.pack_into(self._memory, 0, self._count, 0, 0)
 
     def steps(self) -> int:
-        """Grows with everything that is turned to."""
+        """How many steps have begun."""
         count: int = _LAYOUT.unpack_from(self._memory)[0]
         return count
 
@@ -62,17 +64,17 @@ class Plan:
         self.limit_bytes = limit_bytes
         self.progress = Progress([*values, *_EXTRAS])
         self.failure = ""
-        # Bytes of pickles that are kept from the first look at each name.
+        # The bytes of pickles that were kept from the first trial of each variable.
         self.kept = 0
-        # Bytes of the store that are taken.
+        # How many bytes of the store are in use.
         self.end = 0
-        # By name: what it is (a module, a definition with its source, or neither), and what its pickle is like.
+        # By name: what the variable is (a module, a definition with its source, or neither), and its pickle.
         self.facts: Dict[str, Dict[str, Any]] = {}
         self.records: Dict[str, Record] = {}
         self.lost: Dict[str, str] = {}
-        # Why a definition comes back from its source alone.
+        # By name: why a definition is saved only as source.
         self.source_only: Dict[str, str] = {}
-        # By kind: segments without variables. None if one could not be made.
+        # Segments without variables by kind. None if one could not be created.
         self.extras: Dict[str, Optional[Tuple[int, int]]] = {}
         self.written: Dict[Names, Record] = {}
         self.verified: Set[Names] = set()
@@ -99,7 +101,7 @@ class Plan:
 
     def _take(self, fields: List[Any]) -> Record:
         record = groups.record_from(fields)
-        self.end = max(self.end, record.offset + record.size, sum(record.bonds))
+        self.end = max(self.end, record.offset + record.size, sum(record.shared_ids))
         return record
 
     def _lose(self, name: str, reason: str) -> None:
@@ -110,8 +112,8 @@ class Plan:
             self.source_only.pop(name, None)
             self.lost[name] = reason
 
-    def blame(self, ending: WorkerEnd) -> List[Event]:
-        """The events that follow from the end of a worker: what it was doing could not be done."""
+    def attribute_failure(self, ending: WorkerEnd) -> List[Event]:
+        """The events that follow from the end of a worker: what it was working on is lost."""
         stage, name = self.progress.at() or ("", "")
         if self.failure:
             ending, self.failure = WorkerEnd("failed (%s)" % self.failure, is_late=False), ""
@@ -120,11 +122,11 @@ class Plan:
         if stage == "load":
             return [["lost", name, "it could be saved, but not loaded: loading it %s" % ending.words]]
         events: List[Event] = [["lost", name, "saving it %s" % ending.words]]
-        return events + self._like_it(name) if ending.is_late else events
+        return events + self._skip_class_of(name) if ending.is_late else events
 
-    def _like_it(self, name: str) -> List[Event]:
-        """If two objects of a class from a cell have hung, all others would, and leave no time for the rest."""
-        # By identity alone: in this process no metaclass may have a say.
+    def _skip_class_of(self, name: str) -> List[Event]:
+        """If two objects of a class from a cell have hung, gives up all others, which would probably hang too."""
+        # Compares classes by id, so that no code of a metaclass runs in this process.
         kind = type(self.values.get(name))
         self._hung[id(kind)] = self._hung.get(id(kind), 0) + 1
         if self._hung[id(kind)] < 2 or module_name(kind) != "__main__":
@@ -141,7 +143,7 @@ class Plan:
         return "place" in self.facts.get(name, ())
 
     def definitions(self) -> List[str]:
-        """Those that are not lost, in the order in which they were written."""
+        """The definitions that are not lost, in the order in which they were written."""
         found = [name for name in self.facts if self.is_definition(name) and name not in self.lost]
         return sorted(found, key=lambda name: self.facts[name]["place"])
 
@@ -155,7 +157,7 @@ class Plan:
         return [name for name, facts in self.facts.items() if "module" in facts and name not in self.lost]
 
     def groups(self) -> List[Group]:
-        """In load order. A definition that comes from its source is a group of its own, which refers to nothing."""
+        """In load order. A definition that is saved as source is a group by itself and refers to nothing."""
         names = [*self.definitions(), *self.pickled()]
         records = {name: self.record(name) for name in names if self.is_known(name)}
         return groups.group(records, {id(self.values[name]): name for name in reversed(list(records))})
@@ -170,19 +172,19 @@ class Plan:
         return group.names[0] in self.source_only
 
     def form(self, group: Group) -> Optional[Record]:
-        """Where a group's pickle lies; None as long as there is none."""
+        """The record of a group's pickle, or None if the pickle is not written yet."""
         record = self.written.get(group.names)
         if record is None and len(group.names) == 1 and not group.linked:
             record = self.record(group.names[0])
         return record if record is not None and record.offset >= 0 else None
 
 
-# Its size is counted with what is known of the name.
-_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shares=[], sharers=[], bonds=(0, 0))
+# Its size is counted with the facts of the variable.
+_FROM_SOURCE = Record(offset=0, size=0, has_code=True, needs=[], files=[], shares=[], sharers=[], shared_ids=(0, 0))
 
 
 def next_losses(plan: Plan, groups: List[Group]) -> List[Event]:
-    """The next variables to give up, each with the reason. Afterwards groups must be made again, and checked again."""
+    """The next variables to give up, with reasons. Afterwards, groups must be made and checked again."""
     for find in (_without_needs(plan), _unlinkable(plan), _over_cap(plan, groups)):
         found = dict(find)
         if found:
@@ -201,11 +203,11 @@ def _without_needs(plan: Plan) -> Iterator[Tuple[str, str]]:
 def _unlinkable(plan: Plan) -> Iterator[Tuple[str, str]]:
     for name, others in groups.unlinkable(plan.records):
         with_whom = ", ".join(map(repr, others)) or "another array in it"
-        yield name, "it shares memory with %s, which only plain numpy arrays can keep" % with_whom
+        yield name, "it shares memory with %s, which only plain numpy arrays can restore" % with_whom
 
 
 def _over_cap(plan: Plan, groups: List[Group]) -> Iterator[Tuple[str, str]]:
-    """The smallest groups come first. Of one that is too large, the largest name goes, so that the others may stay."""
+    """Takes the smallest groups first. If one does not fit, gives up its largest variable, so that the others may fit."""
     sizes: Dict[Group, int] = {group: _size(plan, group) for group in groups}
     taken = _fixed_bytes(plan)
     for group in sorted(groups, key=lambda group: sizes[group]):
@@ -214,11 +216,11 @@ def _over_cap(plan: Plan, groups: List[Group]) -> Iterator[Tuple[str, str]]:
             own = {name: plan.record(name).size for name in group.names}
             name = max(own, key=lambda name: (own[name], name in LAST_RESULTS))
             figures = megabytes(own[name]), megabytes(plan.limit_bytes)
-            yield name, "over the size cap: it takes %s, and %s are all" % figures
+            yield name, "over the size limit: it takes %s, and a checkpoint has at most %s" % figures
 
 
 def _size(plan: Plan, group: Group) -> int:
-    """What is known of it: names that share things take less together than each alone."""
+    """The size of the group's pickle or, before it is written, of its largest variable."""
     form = plan.form(group)
     return form.size if form is not None else max(plan.record(name).size for name in group.names)
 

@@ -1,4 +1,4 @@
-"""What is around the names: modules, the working folder, and the state of random numbers."""
+"""State of the process that is saved with the variables: modules, the working folder and random number generators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Dict
 
 
 def describe_module(module: ModuleType) -> Dict[str, Any]:
-    """Its name and the public submodules that are loaded, as `import a.b` binds only `a`."""
+    """The name of the module and its loaded public submodules, as `import a.b` binds only `a`."""
     prefix = module.__name__ + "."
     loaded = [name for name in list(sys.modules) if type(name) is str and name.startswith(prefix) and "._" not in name]
     return {"module": module.__name__, "submodules": loaded}
@@ -24,12 +24,12 @@ def import_again(described: Dict[str, Any]) -> Any:
             try:
                 import_module(name)
             except Exception:
-                pass  # a submodule that was loaded in another way; code that uses it will report it
+                pass  # code that uses the submodule gets the error
     return module
 
 
 def describe_folder() -> Dict[str, Any]:
-    """The working folder, and what the code put on sys.path inside it. Packages are the environment's to bring."""
+    """The working folder, and the entries of sys.path inside it. Packages come from the environment."""
     folder = os.getcwd()
     inside = [entry for entry in sys.path if type(entry) is str and entry and _is_inside(entry, folder)]
     return {"folder": folder, "path": inside}
@@ -39,7 +39,7 @@ def enter_folder(described: Dict[str, Any]) -> None:
     try:
         os.chdir(described["folder"])
     except OSError:
-        return  # it is not on this machine: the code stays where it is
+        return  # the folder is not on this machine: keeps the current one
     sys.path[:0] = [entry for entry in described["path"] if entry not in sys.path]
 
 
@@ -62,4 +62,4 @@ def set_random_states(data: Any) -> None:
         try:
             getattr(import_module(name), setters[name])(state)
         except Exception:
-            pass  # a package that is not here, or of another version: it starts with numbers of its own
+            pass  # the package is missing or has another version

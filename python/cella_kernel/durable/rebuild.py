@@ -1,4 +1,4 @@
-"""What saved data calls when it is loaded. The names in this file are in checkpoints: none may be taken away."""
+"""Functions that checkpoints call when they are loaded. Their names are in checkpoints: do not rename or remove any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def module(name: str) -> Any:
 
 
 def attribute(module_name: str, name: str) -> Any:
-    """An object that must stay the one of its module, such as a sentinel."""
+    """An object of a module that must stay identical, such as a sentinel."""
     return getattr(import_module(module_name), name)
 
 
@@ -33,7 +33,7 @@ def rlock() -> Any:
 
 
 def cell() -> CellType:
-    """Empty: what is in it may refer to the function that it belongs to."""
+    """An empty closure cell: its contents, which may refer to its function, are set later."""
     return CellType()
 
 
@@ -42,7 +42,7 @@ def fill(empty: CellType, contents: Tuple[Any]) -> None:
 
 
 def cached(function: Callable[..., Any], parameters: Dict[str, Any]) -> Any:
-    """A function behind functools.lru_cache, with nothing in the cache."""
+    """A function wrapped by functools.lru_cache, with an empty cache."""
     return functools.lru_cache(**parameters)(function)
 
 
@@ -51,14 +51,14 @@ def proxy(mapping: Dict[Any, Any]) -> Any:
 
 
 def dict_view(mapping: Dict[Any, Any], method: str) -> Any:
-    """The keys, values or items of a dict: a view, as it was, and no copy."""
+    """A view of the keys, values or items of a dict."""
     return getattr(mapping, method)()
 
 
 def array_view(
     owner: Any, dtype: Any, shape: Tuple[int, ...], strides: Tuple[int, ...], offset: int, writeable: bool
 ) -> Any:
-    """A numpy array in the memory of another one, or of a bytearray."""
+    """A numpy array in the memory of another array or of a bytearray."""
     import numpy
 
     if dtype.hasobject:
@@ -66,7 +66,7 @@ def array_view(
         view: Any = numpy.lib.stride_tricks.as_strided(flat, shape, strides)
     else:
         is_array = isinstance(owner, numpy.ndarray)
-        # Memory is handed on in the order of C alone: the transpose of a Fortran array has that order.
+        # numpy.ndarray takes only memory in C order. The transpose of an array in Fortran order has C order.
         plain = owner.T if is_array and not owner.flags.c_contiguous else owner
         view = numpy.ndarray(shape, dtype, plain, offset, strides)
     if not writeable:

@@ -1,7 +1,7 @@
-"""How objects are saved that pickle refuses or gets wrong: locks, cells, views, streams, functions and classes.
+"""How to save objects that pickle refuses or saves wrongly: locks, cells, views, streams, functions and classes.
 
-Functions and classes are saved by value, with cloudpickle; without it they come back from their sources. A function's
-globals are the namespace itself, functions that share cells still share them, and a class is made anew by every load.
+With cloudpickle, functions and classes are saved by value; without it, as source. After a load, a function's globals are
+the namespace itself, and functions that shared closure cells share them again. Each load creates classes anew.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STREAMS = ("stdin", "stdout", "stderr")
 
 def _module(_: "Hooks", value: Any) -> Any:
     if not is_known_module(value):
-        raise Unsaveable("a module that no import gives back (%r)" % value.__name__, value)
+        raise Unsaveable("a module that cannot be imported by its name (%r)" % value.__name__, value)
     return rebuild.module, (value.__name__,)
 
 
@@ -36,7 +36,7 @@ def _cell(pickler: "Hooks", value: Any) -> Any:
     try:
         contents: Any = (value.cell_contents,)
     except ValueError:
-        contents = None  # nothing is in it yet
+        contents = None  # the cell is empty
     return rebuild.cell, (), contents, None, None, rebuild.fill
 
 
@@ -69,7 +69,7 @@ def _dict_view(method: str) -> Callable[["Hooks", Any], Any]:
 
 
 def _target(value: Any, otherwise: Dict[Any, Any]) -> Any:
-    """The dict behind a view or proxy, which only the garbage collector knows."""
+    """The dict behind a view or proxy, which only the garbage collector can find."""
     found = [held for held in gc.get_referents(value) if isinstance(held, dict)]
     return found[0] if found else otherwise
 
@@ -79,7 +79,7 @@ def _weak_dict(_: "Hooks", value: Any) -> Any:
 
 
 def is_stream(value: Any) -> bool:
-    """One of the three that every process has."""
+    """Whether it is sys.stdin, sys.stdout or sys.stderr."""
     return any(value is getattr(sys, name, None) for name in _STREAMS)
 
 
@@ -87,7 +87,7 @@ def _stream(_: "Hooks", value: Any) -> Any:
     for name in _STREAMS:
         if value is getattr(sys, name, None):
             return rebuild.stream, (name,)
-    return NotImplemented  # another of the same type
+    return NotImplemented  # another stream of the same type
 
 
 def _sentinel(_: "Hooks", value: Any) -> Any:
@@ -116,7 +116,7 @@ _SENTINELS = ("_MISSING_TYPE", "_FIELD_BASE", "_HAS_DEFAULT_FACTORY_CLASS", "_KW
 
 
 def reducer_for(kind: type) -> Any:
-    """How objects of this type are saved; None where the pickler below knows it."""
+    """How to save objects of this type; None if the base pickler can."""
     if issubclass(kind, ModuleType):
         return _module
     if kind.__module__ == "dataclasses" and kind.__name__ in _SENTINELS:
@@ -137,21 +137,21 @@ def reduce_function(pickler: "Hooks", function: FunctionType) -> Any:
         pickler.module_globals[id(space)] = module
         pickler.globals_ref[id(space)] = space
     if id(space) in pickler.globals_ref:
-        _ask_for_no_globals(function)
+        _skip_globals_search(function)
     reduced = pickler.by_value(function)
     if reduced is NotImplemented:
         return _by_reference(function)
     _note_code(pickler, function)
     make, (code, base, name, defaults, _), (attributes, slots), *rest = reduced
     slots = dict(slots)
-    # cloudpickle would give each function cells of its own; these are made once, and filled once.
+    # cloudpickle would give each function its own closure cells. As an argument, each cell is created and filled once.
     slots["__closure__"] = None
     if base is space:
-        # Names travel as names of their own, and with them the modules that they stand for.
+        # The variables are saved separately, and modules with them.
         slots["__globals__"] = {}
         slots["_cloudpickle_submodules"] = []
     else:
-        # A dict that cloudpickle makes for the functions of one pickle: those that share it must share the pickle.
+        # cloudpickle creates a new dict for the functions of one pickle: functions that share it must be in one pickle.
         pickler.seen.append(space)
     return (make, (code, base, name, defaults, function.__closure__), (attributes, slots), *rest)
 
@@ -162,13 +162,13 @@ def reduce_class(pickler: "Hooks", cls: type) -> Any:
         return _by_reference(cls)
     make, arguments, *rest = reduced
     if getattr(make, "__name__", "") not in _MAKERS:
-        return reduced  # one of the interpreter's own, by name
+        return reduced  # saved by name
     pickler.has_code = True
     pickler.seen.append(cls)
-    # The last but one is an identity by which a class that is already there would be found, and changed.
+    # The last argument but one is an id by which cloudpickle would find a present class and change it.
     arguments = (*arguments[:-2], None, arguments[-1])
     if make.__name__ == _MAKES_CLASS:
-        # What must be known when a class is made, or else is not, or is taken from its base.
+        # Attributes that only have their effect when the class is created, or would be inherited from its base.
         given = {name: vars(cls)[name] for name in ("__module__", "__slots__") if name in vars(cls)}
         given["__qualname__"] = cls.__qualname__
         arguments = (*arguments[:3], {**arguments[3], **given}, *arguments[4:])
@@ -181,8 +181,8 @@ def _note_code(pickler: "Hooks", function: FunctionType) -> None:
     pickler.seen.append(function)
 
 
-def _ask_for_no_globals(function: FunctionType) -> None:
-    """cloudpickle takes a function's code apart for the globals it uses, which takes long and is not needed here."""
+def _skip_globals_search(function: FunctionType) -> None:
+    """Keeps cloudpickle from searching the function's code for globals, which takes long and is not needed here."""
     known = getattr(sys.modules.get("cloudpickle.cloudpickle"), "_extract_code_globals_cache", None)
     if isinstance(known, WeakKeyDictionary):
         known.setdefault(function.__code__, {})
@@ -198,7 +198,7 @@ def _by_reference(value: Any) -> Any:
 
 
 def _module_of(space: Dict[str, Any]) -> Optional[str]:
-    """The module whose globals these are, where an import gives it back."""
+    """The module that these globals belong to, if it can be imported by its name."""
     name = space.get("__name__")
     module = sys.modules.get(name) if type(name) is str and name != "__main__" else None
     known = module is not None and getattr(module, "__dict__", None) is space and module.__spec__ is not None

@@ -1,7 +1,7 @@
-"""Saves a namespace as segments. Code of the namespace runs only in worker processes, where there are any.
+"""Saves a namespace as segments. If there are worker processes, code of the namespace runs only in them.
 
-A worker looks at every variable, pickles it, groups variables that share objects, and loads each group once. It
-continues from what the plan knows, so that a new worker can take over from one that died.
+A worker classifies each variable, pickles it, groups variables that share objects, and tries to load each group. It
+continues from what the plan knows, so that a new worker can replace one that died.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from .trial import TrialLoader, TrialPickler
 from .variables import LAST_RESULTS, NamedObjects, bounded_names, is_definition, is_known_module, is_saved
 from .worker import Event, Report
 
-# If a worker dies this often before it has begun anything, no variable is to blame.
+# If workers die this often before they have begun a variable, no variable is the cause.
 _MOST_FAILED_STARTS = 3
-# The least time that an object gets.
+# The shortest timeout of an object.
 _LEAST_S = 0.1
 
 
 class SaveMethod(NamedTuple):
-    """How the work is done: `run` as in workers, and what loads each group to see that it can be loaded."""
+    """Where the code of the namespace runs: `run` as `worker.run`, and the class that tries to load each group."""
 
-    run: Callable[..., Optional[worker.WorkerEnd]]
+    run: Callable[[Callable[[Report], None], Report, worker.Limits], Optional[worker.WorkerEnd]]
     loader: Type[TrialLoader]
 
 
-# Everything that runs code of the namespace happens in a process of its own.
 _IN_WORKERS = SaveMethod(worker.run, TrialLoader)
 
 
@@ -51,22 +50,21 @@ def save(
     ignore: Container[str] = (),
     method: SaveMethod = _IN_WORKERS,
 ) -> Dict[str, Any]:
-    """Calls `emit(header, data)` for each segment, in load order; `data` is bytes-like, and gone when it returns.
+    """Calls `emit(header, data)` for each segment, in load order. `data` is bytes-like and valid only during the call.
 
-    `cells` are the texts of the cells by their file names, the oldest first. Names in `ignore` are not saved: what
-    refers to their values finds those of the process that loads. Returns `saved` (names), `lost` (name and reason),
-    `sources` (name and reason of functions and classes that come back as they were written, not as they are), and
-    `python`.
+    `cells` are the texts of the cells by their file names, the oldest first. Variables in `ignore` are not saved:
+    references to their values become references to those of the process that loads. Returns `saved` (names), `lost`
+    (name and reason), `sources` (name and reason of functions and classes that are saved only as source), and `python`.
     """
     names, left_out = bounded_names(name for name in list(namespace) if is_saved(name))
     plan = Plan({name: namespace[name] for name in names if name not in ignore}, limit_bytes)
     hosts = [name for name in names if name in ignore]
     store = Store()
-    # The code's own handler would run here, and reap our workers.
+    # A handler of the code would run here and could reap the workers.
     handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         job = functools.partial(_work, plan, store, namespace, cells, hosts, method.loader)
-        _run_workers(plan, job, seconds, method.run)
+        _run_workers(plan, job, seconds, method)
         groups = _verified(plan, "the time for saving (%g s) ran out" % seconds)
         return SegmentWriter(plan, store, cells, emit).run(groups, left_out)
     finally:
@@ -76,22 +74,22 @@ def save(
         plan.progress.close()
 
 
-def _run_workers(plan: Plan, job: Callable[[worker.Report], None], seconds: float, run: Any) -> None:
+def _run_workers(plan: Plan, job: Callable[[Report], None], seconds: float, method: SaveMethod) -> None:
     until = monotonic() + seconds
     failed_starts = 0
 
-    def timeout() -> float:
-        # However many objects hang, there is time left for the others.
+    def timeout_s() -> float:
+        # A quarter of what is left, so that objects that hang leave time for the others.
         return max((until - monotonic()) / 4, _LEAST_S)
 
+    limits = worker.Limits(plan.progress.steps, timeout_s, until, memory_bytes=2 * plan.limit_bytes)
     while monotonic() < until:
         plan.progress.forget()
-        steps, memory = plan.progress.steps, 2 * plan.limit_bytes
-        ending = run(job, plan.apply, steps=steps, until=until, timeout=timeout, memory_bytes=memory)
+        ending = method.run(job, plan.apply, limits)
         if ending is None:
             return
         if plan.progress.at() is not None:
-            for event in plan.blame(ending):
+            for event in plan.attribute_failure(ending):
                 plan.apply(event)
         elif not ending.is_late:
             failed_starts += 1
@@ -100,7 +98,7 @@ def _run_workers(plan: Plan, job: Callable[[worker.Report], None], seconds: floa
 
 
 def _verified(plan: Plan, reason: str) -> List[Group]:
-    """The groups in load order, when all others are given up."""
+    """The groups in load order, without variables that were not verified in time: they are lost."""
     while True:
         groups, imports = plan.groups(), set(plan.imports())
         unverified = [name for group in groups if group.names not in plan.verified for name in group.names]
@@ -126,22 +124,22 @@ def _work(
     cells: Mapping[str, str],
     hosts: Iterable[str],
     loader_type: Type[TrialLoader],
-    tell: Report,
+    report_to_parent: Report,
 ) -> None:
     def report(event: Event) -> None:
         plan.apply(event)
-        tell(event)
+        report_to_parent(event)
 
     warnings.simplefilter("ignore")
-    # A garbage collection could run code of one variable while the worker is at another, which would be blamed.
+    # A garbage collection could run code of one variable during the work on another, which would then be lost.
     gc.disable()
     sys.unraisablehook = lambda _: None
     named_objects = NamedObjects(namespace, hosts)
     texts = CellTexts(cells)
-    _look(plan, namespace, texts, report)
+    _classify(plan, namespace, texts, report)
     _make_extras(plan, store, report)
     named_objects.name_all(named_objects.hosts, namespace)
-    # Lost names too: what holds such a value need not be tried.
+    # Lost ones too: a variable that refers to one is lost without a trial.
     named_objects.name_definitions([name for name in plan.values if plan.is_definition(name)], plan.values)
     modules = set(plan.imports())
     values = [name for name in plan.values if name not in modules]
@@ -155,11 +153,11 @@ def _work(
         pass
 
 
-def _look(plan: Plan, namespace: Dict[str, Any], cells: CellTexts, report: Report) -> None:
+def _classify(plan: Plan, namespace: Dict[str, Any], cells: CellTexts, report: Report) -> None:
     for name, value in plan.values.items():
         if name in plan.facts or name in plan.lost:
             continue
-        plan.progress.turn_to("save", name)
+        plan.progress.begin("save", name)
         try:
             report(["looked", name, _facts_of(name, value, namespace, cells)])
         except BaseException as error:
@@ -169,7 +167,7 @@ def _look(plan: Plan, namespace: Dict[str, Any], cells: CellTexts, report: Repor
 def _make_extras(plan: Plan, store: Store, report: Report) -> None:
     for kind, make in _MAKE.items():
         if kind not in plan.extras:
-            plan.progress.turn_to("extra", kind)
+            plan.progress.begin("extra", kind)
             try:
                 data = make()
                 store.write(plan.end, memoryview(data))
@@ -179,7 +177,7 @@ def _make_extras(plan: Plan, store: Store, report: Report) -> None:
 
 
 def _settle(plan: Plan, pickler: TrialPickler, loader: TrialLoader, report: Report) -> bool:
-    """One round over the groups as they are. False where it has changed them: they are made anew, then."""
+    """One round over the groups. Returns False if a variable was lost or a group was written: then groups are made again."""
     groups = plan.groups()
     found = next_losses(plan, groups)
     for event in found:
@@ -192,7 +190,7 @@ def _settle(plan: Plan, pickler: TrialPickler, loader: TrialLoader, report: Repo
     return not unwritten and loader.verify(groups)
 
 
-# Neither modules nor definitions.
+# Types that are neither modules nor definitions.
 _VALUES = frozenset((int, float, str, bytes, bool, type(None), list, dict, tuple, set, complex))
 
 
@@ -206,7 +204,7 @@ def _facts_of(name: str, value: Any, namespace: Dict[str, Any], cells: CellTexts
         return {}
     source = definitions.extract(name, value, cells)
     if source is not None and ";" in source["text"]:
-        # Of several statements on one line, the text may hold a part of the next.
+        # With several statements on one line, the text may contain a part of the next statement.
         try:
             definitions.compile_source(source)
         except (SyntaxError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""The bytes of a checkpoint: the store in shared memory that workers write to, and the segments made from it."""
+"""The bytes of a checkpoint: the store, in shared memory, that workers write to, and the segments created from it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .groups import Group
 from .plan import Plan
 from .variables import LAST_RESULTS, shorten_reason
 
-# Linux writes and reads no more than this with one call.
+# Linux writes and reads no more than about twice this with one call.
 _MOST_AT_ONCE = 1 << 30
-# From here on a copy costs more than a mapping.
+# For more bytes than this, mapping is faster than copying.
 _LARGE = 1 << 18
 
 
 class TooLarge(Exception):
-    """What is written takes more than `limit` bytes."""
+    """A pickle takes more than `limit` bytes."""
 
 
 class Store:
@@ -35,7 +35,7 @@ class Store:
 
     def write(self, offset: int, data: memoryview) -> None:
         while data:
-            # At an offset of its own: the position of a descriptor is shared with every fork.
+            # With an explicit offset, as all forks share the position of the descriptor.
             count = os.pwrite(self._fd, data[:_MOST_AT_ONCE], offset)
             data = data[count:]
             offset += count
@@ -46,7 +46,7 @@ class Store:
         return io.BufferedReader(_Reader(self._fd, offset))
 
     def read(self, offset: int, size: int, use: Callable[[memoryview], None]) -> None:
-        """Calls `use` with these bytes. Where they are many they are not copied, and gone when it returns."""
+        """Calls `use` with these bytes, which are valid only during the call. Many bytes are not copied."""
         if size < _LARGE:
             return use(memoryview(os.pread(self._fd, size, offset)))
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
@@ -59,7 +59,7 @@ class Store:
 
 
 class _Reader(io.RawIOBase):
-    """From an offset on, with a position of its own."""
+    """Reads from an offset, with its own position."""
 
     def __init__(self, fd: int, offset: int) -> None:
         self._fd = fd
@@ -81,7 +81,7 @@ class _Reader(io.RawIOBase):
 
 
 class Sink:
-    """The file that a pickler writes to. It counts all, and keeps it as long as there is room."""
+    """The file that a pickler writes to. It counts all bytes, and stores them if there is room."""
 
     def __init__(self, store: Store, offset: int, room: int, limit: int) -> None:
         self._store = store
@@ -126,7 +126,7 @@ class SegmentWriter:
         for group in groups:
             self._put_group(group)
         self._put_cells()
-        # Last, as what is loaded before it may draw numbers.
+        # Last, as loading other segments may draw random numbers.
         self._put_extra("random", portable=False)
         shown = [name for name in plan.values if name in plan.lost and name not in LAST_RESULTS]
         return {
@@ -159,10 +159,10 @@ class SegmentWriter:
         if self._put_json({"kind": kind, "names": [name], "portable": True}, content):
             self._saved.add(name)
         elif name not in self._saved:
-            self._plan.apply(["lost", name, "over the size cap"])
+            self._plan.apply(["lost", name, "over the size limit"])
 
     def _put_cells(self) -> None:
-        """As many as there is room for: a traceback without its lines is still one."""
+        """Adds as many cells as fit. Tracebacks through other cells have no source lines."""
         texts: Dict[str, str] = {}
         room = self._plan.limit_bytes - self._bytes - 2
         for file in self._cells:

@@ -1,8 +1,8 @@
-"""What variables share: objects that several of them reach, and memory that several of their arrays lie in.
+"""What variables share: objects that several variables refer to, and memory that several arrays use.
 
-A worker identifies objects by their ids, of which there may be millions. It reports only which variables are tied, and
-leaves the ids in the store, for the worker that takes over when it dies. A pickle holds a copy of what a numpy view
-shows. If two arrays of a checkpoint overlap, their memory is saved once, and both come back as views of it.
+A worker identifies objects by their ids, of which there may be millions. It reports only which variables share something,
+and writes the ids to the store, for the next worker if it dies. A pickle contains a copy of the data of a numpy view. If
+two arrays of a checkpoint overlap, their memory is saved once, and both are restored as views of it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .unsaveable import Unsaveable, words_for
 
 
 class MemoryRange(NamedTuple):
-    """Where the arrays of one variable lie in the memory of one owner."""
+    """The part of one owner's memory that the arrays of one variable use."""
 
     owner: int
-    # Addresses of the first byte, and of the one after the last.
+    # Addresses of the first byte, and of the byte after the last.
     low: int
     high: int
-    # Whether one of the arrays is not the owner itself; whether all those can be saved as views.
+    # Whether an array is not the owner itself; whether all such arrays can be saved as views.
     has_views: int
     can_be_views: int
-    # Whether two of the name's own arrays overlap.
+    # Whether two arrays of the variable overlap.
     overlaps: int
 
 
 class MemorySharer(NamedTuple):
-    """A variable whose arrays overlap with others, its own or those of another variable, in the memory of this owner."""
+    """A variable whose arrays overlap with each other or with those of another variable, in the memory of this owner."""
 
     owner: int
     name: str
@@ -46,7 +46,7 @@ class SharedObjects:
         self._ranges: Dict[int, List[Tuple[str, MemoryRange]]] = {}
 
     def add(self, name: str, identities: "array[int]", ranges: List[MemoryRange]) -> Tuple[List[str], List[MemorySharer]]:
-        """The variables that hold one of these objects already, and those that share memory with this one."""
+        """Adds a variable. Returns the earlier variables that share an object with it, and those that share memory."""
         holders = {self._holders.setdefault(identity, name) for identity in identities} - {name}
         sharers: Set[MemorySharer] = set()
         for memory in ranges:
@@ -83,7 +83,7 @@ _BUFFERS = (bytearray, array)
 
 
 def array_type() -> Optional[type]:
-    """numpy's array type, where the code has loaded numpy."""
+    """numpy's array type, if the code has imported numpy."""
     numpy = sys.modules.get("numpy")
     return getattr(numpy, "ndarray", None)
 
@@ -94,7 +94,7 @@ def has_memory(kind: type) -> bool:
 
 
 def owner_of(value: Any) -> Optional[Any]:
-    """The array or buffer that `value` lies in, itself included; None if that memory cannot change."""
+    """The array or buffer whose memory `value` uses, possibly itself; None if that memory cannot change."""
     if isinstance(value, _BUFFERS):
         return value if len(value) else None
     arrays = array_type()
@@ -113,13 +113,13 @@ def owner_of(value: Any) -> Optional[Any]:
             words = words_for(type(base))
             if words is not None:
                 raise Unsaveable(words, base)
-            # Its own memory, or that of a library whose objects numpy alone can read: copied as it is.
+            # The memory belongs to the array, or to an object of a library: it is saved as a copy.
             return owner
         owner = base
 
 
 def memory_ranges(pairs: Iterable[Tuple[Any, Any]]) -> List[MemoryRange]:
-    """From the owners of memory and the arrays of one name in it: one range for each owner."""
+    """From pairs of an owner and an array of one variable: one range for each owner."""
     found: Dict[int, Dict[int, Tuple[int, int, bool, bool]]] = {}
     for owner, value in pairs:
         low, high = _bounds(value)
@@ -128,7 +128,7 @@ def memory_ranges(pairs: Iterable[Tuple[Any, Any]]) -> List[MemoryRange]:
 
 
 def _range(owner: int, parts: List[Tuple[int, int, bool, bool]]) -> MemoryRange:
-    """`parts` are in the order of their first bytes."""
+    """`parts` are sorted by their first bytes."""
     high, overlaps = 0, False
     for first, end, _, _ in parts:
         overlaps = overlaps or first < high
@@ -138,7 +138,7 @@ def _range(owner: int, parts: List[Tuple[int, int, bool, bool]]) -> MemoryRange:
 
 
 def _bounds(value: Any) -> Tuple[int, int]:
-    """The addresses of its first byte, and of the one after its last."""
+    """The addresses of its first byte, and of the byte after its last."""
     if isinstance(value, _BUFFERS):
         value = sys.modules["numpy"].frombuffer(value, "u1")
     low = high = _address(value)
@@ -173,7 +173,7 @@ _PLAIN = frozenset((
     type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis), type(NotImplemented),
     types.CodeType, types.MappingProxyType,
 ))
-# By name, so that nothing is imported to look for it. Loggers are their module's to keep, by name.
+# Names, so that nothing needs to be imported. Loggers are saved by name.
 _PLAIN_NAMES = frozenset((
     "datetime.date", "datetime.time", "datetime.timedelta", "datetime.tzinfo", "decimal.Decimal",
     "fractions.Fraction", "uuid.UUID", "pathlib.PurePath", "pathlib._local.PurePath", "enum.Enum", "re.Pattern",
@@ -183,19 +183,19 @@ _PLAIN_NAMES = frozenset((
 
 
 def is_plain(kind: type) -> bool:
-    """Objects of this type never change, or are pickled by name: variables that share one need not come back together."""
+    """Whether objects of this type never change or are pickled by name, so that variables can share them separately."""
     if kind in _PLAIN or kind.__module__ in ("typing", "types"):
         return True
     return any("%s.%s" % (parent.__module__, parent.__qualname__) in _PLAIN_NAMES for parent in kind.__mro__)
 
 
 def held_twice(values: List[Any]) -> List[Any]:
-    """Those that more than one object holds: the first object that two names have in common is always one of them.
+    """The values with more than one reference. The first object that two variables have in common is always among them.
 
-    It may give more than these, such as what is in the list several times; it leaves none out.
+    May return too many, such as values that are in the list several times, but never too few.
     """
     holder = [[0]]
-    # Where threads run without one lock for all, the counts are not exact.
+    # Without the GIL, reference counts are not exact.
     alone = _counts(list(holder))[0] if getattr(sys, "_is_gil_enabled", lambda: True)() else 0
     return [value for value, count in zip(values, _counts(values)) if count > alone]
 

@@ -1,7 +1,7 @@
-"""Tries each variable in the worker: pickles it into the store, then loads it again. What does not load is not saved.
+"""Tries each variable in the worker: pickles it into the store, and loads it again. What does not load is not saved.
 
-Loaded copies are kept, so that their finalizers do not run: a copy must not delete the original's files. Only large
-data without any class of the namespace is freed.
+Loaded copies are kept, so that their finalizers do not run: a copy must not delete the files of the original. Only large
+data without classes of the namespace is freed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class TrialPickler:
         self._named_objects = named_objects
         self._cells = cells
         self._report = report
-        self._bonds = SharedObjects()
+        self._shared = SharedObjects()
         for name, record in plan.records.items():
-            self._bonds.add(name, *sharing.unpack_shared(store.reader(*record.bonds).read()))
+            self._shared.add(name, *sharing.unpack_shared(store.reader(*record.shared_ids).read()))
 
     def try_variable(self, name: str) -> None:
-        """No more is kept than a checkpoint may hold; the rest is counted."""
+        """Pickles a variable. Keeps pickles up to the size limit of the checkpoint, and only measures the others."""
         sink, pickler, event = self._pickle((name,), (), self._plan.limit_bytes - self._plan.kept)
         if pickler is not None:
-            event = ["tried", name, [*self._fields(sink, pickler), *self._tie(name, pickler, sink)]]
+            event = ["tried", name, [*self._fields(sink, pickler), *self._sharing_fields(name, pickler, sink)]]
         self._report(event)
 
     def write(self, names: Sequence[str], linked: Iterable[int]) -> None:
@@ -53,13 +53,13 @@ class TrialPickler:
         try:
             pickler = make_pickler(sink, self._named_objects, frozenset(names), frozenset(linked))
             for name in names:
-                plan.progress.turn_to("save", name)
+                plan.progress.begin("save", name)
                 pickler.dump(plan.values[name])
             pickler.clear_memo()
             return sink, pickler, []
         except TooLarge:
             sizes = megabytes(sink.size), megabytes(plan.limit_bytes)
-            return sink, None, ["lost", name, "over the size cap: it takes at least %s, and %s are all" % sizes]
+            return sink, None, ["lost", name, "over the size limit: it takes at least %s, and a checkpoint has at most %s" % sizes]
         except BaseException as error:
             return sink, None, ["lost", name, unsaveable.reason(error, plan.values[name])]
 
@@ -68,18 +68,18 @@ class TrialPickler:
         needs = sorted(pickler.needs - self._named_objects.hosts)
         return [offset, sink.size, pickler.has_code, needs, sorted(pickler.files.intersection(self._cells.texts))]
 
-    def _tie(self, name: str, pickler: Any, sink: Sink) -> List[Any]:
+    def _sharing_fields(self, name: str, pickler: Any, sink: Sink) -> List[Any]:
         shared = sharing.held_twice(pickler.seen)
         owners = [value for value in shared if sharing.has_memory(type(value)) and sharing.owner_of(value) is value]
         ranges = sharing.memory_ranges([*pickler.views, *zip(owners, owners)])
         identities = array("Q", sorted(set(map(id, shared))))
-        # Their identities stay their own as long as they live.
+        # Kept alive, so that no other objects get their ids.
         self._named_objects.kept += shared
         self._named_objects.kept += pickler.views
         data = sharing.pack_shared(identities, ranges)
         place = self._plan.end + (sink.size if sink.kept else 0)
         self._store.write(place, memoryview(data))
-        return [*self._bonds.add(name, identities, ranges), [place, len(data)]]
+        return [*self._shared.add(name, identities, ranges), [place, len(data)]]
 
 
 _LARGE = 8 << 20
@@ -100,13 +100,13 @@ class TrialLoader:
         self._current = ""
 
     def verify(self, groups: List[Group]) -> bool:
-        """False if a variable is lost by it: groups must be made again."""
+        """Loads the groups. Returns False if a variable was lost: then groups must be made again."""
         needed = {name for group in groups for name in group.needs}
         waiting = groups
         while waiting:
             later: List[Tuple[Group, str, BaseException]] = []
             for group in waiting:
-                # A definition that waits for its turn may need any of the names.
+                # A group that waits may be a definition, which may need any variable.
                 error = self._attempt(group, needed if not later else set(self._plan.values))
                 if isinstance(error, (load.Missing, NameError)):
                     later.append((group, self._current, error))
@@ -114,7 +114,7 @@ class TrialLoader:
                     self._lose(self._current, error)
                     return False
             if len(later) == len(waiting):
-                # The first: others may wait for it alone, and it may have a source.
+                # Gives up the first: the others may wait for it, and it may be saved as source.
                 self._lose(later[0][1], later[0][2])
                 return False
             waiting = [group for group, _, _ in later]
@@ -122,15 +122,15 @@ class TrialLoader:
 
     def _attempt(self, group: Group, needed: Set[str]) -> Optional[BaseException]:
         names = group.names
-        may_go = self._may_go(group) and not needed.intersection(names)
-        # What an earlier worker has verified is loaded again where something may refer to it.
-        if names in self._loaded or (names in self._plan.verified and may_go):
+        can_free = self._can_free(group) and not needed.intersection(names)
+        # A group that an earlier worker has verified is loaded again, unless nothing can refer to it.
+        if names in self._loaded or (names in self._plan.verified and can_free):
             return None
         try:
             values = self._load(group)
         except BaseException as error:
             return error
-        if not may_go:
+        if not can_free:
             self._stage.update(values)
             self._kept.append(values)
         del values
@@ -141,17 +141,17 @@ class TrialLoader:
     def _load(self, group: Group) -> Dict[str, Any]:
         name = group.names[0]
         if self._plan.is_source(group):
-            self._turn_to(name)
+            self._begin(name)
             return {name: definitions.define(self._plan.source(name) or {}, self._stage)}
         form = self._plan.form(group)
         assert form is not None, "a group is written before it is verified"
-        return load.read_pickles(self._store.reader(form.offset, form.size), group.names, self._stage, self._turn_to)
+        return load.read_pickles(self._store.reader(form.offset, form.size), group.names, self._stage, self._begin)
 
-    def _turn_to(self, name: str) -> None:
+    def _begin(self, name: str) -> None:
         self._current = name
-        self._plan.progress.turn_to("load", name)
+        self._plan.progress.begin("load", name)
 
-    def _may_go(self, group: Group) -> bool:
+    def _can_free(self, group: Group) -> bool:
         form = self._plan.form(group)
         return form is not None and form.size > _LARGE and not form.has_code and not group.needs
 

@@ -1,4 +1,4 @@
-"""Objects that exist only in this process, and so cannot be saved: recognized by type, described in words."""
+"""Objects that cannot be saved because they belong to this process: recognized by type and described in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 
 class Unsaveable(Exception):
-    """`words` say what cannot be saved; `culprit` is that object, to tell it from an object that holds it."""
+    """`words` say what cannot be saved. `culprit` is that object, to distinguish it from an object that contains it."""
 
     def __init__(self, words: str, culprit: Any = None) -> None:
         super().__init__(words)
@@ -14,7 +14,7 @@ class Unsaveable(Exception):
         self.culprit = culprit
 
 
-# By name, so that nothing is imported to look for it. Some of these would pickle, and come back as something else.
+# Names, so that nothing needs to be imported. Some of these could be pickled, but would be restored as something else.
 _WORDS = {
     "_io.FileIO": "an open file",
     "_io.TextIOWrapper": "an open file",
@@ -62,7 +62,7 @@ _ELSEWHERE = "multiprocessing."
 
 
 def words_for(kind: type) -> Optional[str]:
-    """What an instance of this type is, where it is live; else None."""
+    """What an instance of this type is, if it cannot be saved; else None."""
     if issubclass(kind, BaseException):
         return None
     for parent in kind.__mro__:
@@ -75,22 +75,22 @@ def words_for(kind: type) -> Optional[str]:
 
 
 def describe(value: Any, words: str) -> str:
-    """The words, with the file's name where it has one."""
+    """The words, with the name of an open file."""
     name = getattr(value, "name", None) if words == "an open file" else None
     return "%s (%r)" % (words, name) if type(name) is str else words
 
 
 def reason(error: BaseException, value: Any) -> str:
-    """Why `value` could not be saved, for a person to read."""
+    """Why `value` could not be saved, as text for users."""
     if isinstance(error, Unsaveable):
         if error.culprit is value:
             return "%s cannot be saved" % error.words
-        return "it holds %s, which cannot be saved" % error.words
+        return "it contains %s, which cannot be saved" % error.words
     return describe_error(error)
 
 
 def describe_error(error: BaseException) -> str:
-    """An exception on one short line, whatever its own text does."""
+    """An exception on one short line, even if its `__str__` fails."""
     name = type.__dict__["__name__"].__get__(type(error))
     try:
         text = str.__str__(str(error)).strip()

@@ -7,27 +7,25 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..protocol import LONGEST_NAME, MOST_VARIABLES
+from ..protocol import LONGEST_NAME, MOST_NAME_BYTES, MOST_VARIABLES
 
 # The last results: saved like other variables, but not reported if they are lost.
 LAST_RESULTS = ("_", "__", "___")
 
 
 def is_saved(name: object) -> bool:
-    """Any name but those with two underscores around, which are the module's own."""
+    """Any name except those such as `__name__`, which belong to the module."""
     return type(name) is str and not (len(name) > 4 and name.startswith("__") and name.endswith("__"))
 
 
-# Of all names of a checkpoint.
-_MOST_BYTES = 1 << 20
 _LONGEST_REASON = 300
 
 
 def bounded_names(names: Iterable[str]) -> Tuple[List[str], Dict[str, str]]:
-    """The variables that fit into one checkpoint; and one reason for all others, which are not listed one by one."""
+    """The variables that fit into one checkpoint, and one reason for all others together."""
     fitting: List[str] = []
     lost: Dict[str, str] = {}
-    room, left_out = _MOST_BYTES, 0
+    room, left_out = MOST_NAME_BYTES, 0
     for name in names:
         size = len(name.encode("utf-8", "surrogatepass")) if len(name) <= LONGEST_NAME else room + 1
         if len(fitting) == MOST_VARIABLES or size > room:
@@ -40,7 +38,7 @@ def bounded_names(names: Iterable[str]) -> Tuple[List[str], Dict[str, str]]:
             left_out,
             MOST_VARIABLES,
             LONGEST_NAME,
-            _MOST_BYTES,
+            MOST_NAME_BYTES,
         )
     return fitting, lost
 
@@ -53,7 +51,7 @@ def shorten_reason(reason: str) -> str:
     return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
 
 
-# Of the class itself, whatever its metaclass makes of these names.
+# Read the real attributes of a class, even if its metaclass defines these names.
 _module_of = type.__dict__["__module__"].__get__
 _qualname_of = type.__dict__["__qualname__"].__get__
 CACHED = type(functools.lru_cache(lambda: None))
@@ -62,22 +60,22 @@ _TYPING = ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType")
 
 class NamedObjects:
     def __init__(self, namespace: Dict[str, Any], hosts: Iterable[str]) -> None:
-        """`hosts` are variables that are not saved, because every process that loads has them."""
+        """`hosts`: variables that are not saved, because every process that loads has them."""
         self.namespace = namespace
         self.hosts = frozenset(hosts)
-        # From the id of an object to the variable that stands for it in every pickle but its own.
+        # The id of an object, and the variable that replaces it in all pickles except its own.
         self.named: Dict[int, str] = {}
         # Objects whose ids were noted, kept alive so that no other object gets the same id.
         self.kept: List[Any] = []
 
     def name_all(self, names: Iterable[str], values: Dict[str, Any]) -> None:
-        """An object with several names goes by the first of them; what a module defines goes by its module."""
+        """Names values; of several names for one value, the first. Functions and classes of modules are not named."""
         for name in names:
             if not _is_code(values[name]):
                 self.named.setdefault(id(values[name]), name)
 
     def name_definitions(self, names: Sequence[str], values: Dict[str, Any]) -> None:
-        """A definition with several names goes by the one that it was written under."""
+        """Names definitions; of several names for one definition, the name that it was written with."""
         for name in names:
             if _written_name(values[name]) == name:
                 self.named[id(values[name])] = name
@@ -85,7 +83,7 @@ class NamedObjects:
             self.named.setdefault(id(values[name]), name)
 
     def path_to(self, value: Any) -> Optional[str]:
-        """For a class inside a class that has a name: `Outer.Inner`."""
+        """The path of a class inside a class that is a variable: `Outer.Inner`."""
         first, *rest = _qualified_name(value).split(".")
         found = self.namespace.get(first)
         if not rest or self.named.get(id(found)) != first:
@@ -96,7 +94,7 @@ class NamedObjects:
 
 
 def is_definition(value: Any) -> bool:
-    """A function or class, or what typing makes of a statement, that no module can give back by its name."""
+    """Whether it is a function, class or type variable that cannot be imported from a module."""
     kind = type(value)
     if kind is FunctionType or kind is CACHED or issubclass(kind, type):
         return not _is_importable(value)
@@ -122,7 +120,7 @@ def _is_importable(value: Any) -> bool:
 
 
 def is_known_module(value: Any) -> bool:
-    """A module that an import of its name gives back, and no other object."""
+    """Whether it is a module that can be imported by its name."""
     return isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value and value.__spec__ is not None
 
 

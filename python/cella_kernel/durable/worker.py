@@ -1,6 +1,6 @@
-"""A worker: a fork that does what may hang, crash, print or use up memory, and reports to its parent.
+"""A worker: a fork for work that may hang, crash, print or use up memory. It reports to its parent.
 
-Reports are JSON lists, one a line. A worker prints nothing, and its memory is limited.
+Reports are JSON lists, one per line. A worker prints nothing, and its memory is limited.
 """
 
 from __future__ import annotations
@@ -13,61 +13,61 @@ import sys
 from time import monotonic  # by itself: code that freezes time for its tests does not freeze it here
 from typing import Any, Callable, List, NamedTuple, Optional
 
-from ..processes import silence
+from ..processes import end_group, silence
 from ..sandbox import linux
 from .unsaveable import describe_error
 
 try:
     import resource
 except ImportError:
-    pass  # in WebAssembly, which has no workers to confine either
+    pass  # WebAssembly, which has no workers
 
 Event = List[Any]
 Report = Callable[[Event], None]
 
 
 class WorkerEnd(NamedTuple):
-    """How a worker ended that did not finish: "took longer than 2.0 s"."""
+    """How a worker ended without finishing, such as "took longer than 2.0 s"."""
 
     words: str
     is_late: bool
 
 
-# A longer line is not one of ours.
+# A longer line is not a report.
 _LONGEST_LINE = 64 << 20
-# How often to check a worker whose pipe stays open: a child of its own may hold it.
-_LOOK_S = 0.1
-_TELL_S = 0.02
+# How often to check whether the worker has ended: its pipe may stay open in a child of its own.
+_CHECK_S = 0.1
+# Reports of one kind are collected for this time.
+_REPORT_S = 0.02
 
 
-def run(
-    work: Callable[[Report], None],
-    on_report: Report,
-    *,
-    steps: Callable[[], int],
-    until: float,
-    timeout: Callable[[], float],
-    memory_bytes: int,
-) -> Optional[WorkerEnd]:
-    """Returns None when the work is done, else how the worker ended.
+class Limits(NamedTuple):
+    """How long a worker may take, and how much memory. Its timeout starts again whenever `steps()` has changed."""
 
-    Whenever `steps` has grown, the worker has `timeout` seconds again. No timeout goes past `until`.
-    """
+    steps: Callable[[], int]
+    timeout_s: Callable[[], float]
+    # No timeout ends after this time.
+    until: float
+    memory_bytes: int
+
+
+def run(work: Callable[[Report], None], on_report: Report, limits: Limits) -> Optional[WorkerEnd]:
+    """Returns None when the work is done, else how the worker ended."""
     reader, writer = os.pipe()
     try:
         try:
             pid = _fork()
             if not pid:
-                _be_worker(work, reader, writer, memory_bytes)
+                _be_worker(work, reader, writer, limits.memory_bytes)
         finally:
             os.close(writer)
-        return _Watch(pid, reader, on_report).follow(steps, until, timeout)
+        return _Watch(pid, reader, on_report).follow(limits)
     finally:
         os.close(reader)
 
 
 def _fork() -> int:
-    """Without fork hooks, which may be user code's, if there is one thread; else Python must reset its locks."""
+    """With one thread, without fork hooks, which may be user code. With several, Python must reset its locks."""
     return linux.fork() if linux.supported() and len(sys._current_frames()) == 1 else os.fork()
 
 
@@ -79,28 +79,28 @@ class _Watch:
         self._rest = b""
         self._done = False
 
-    def follow(self, steps: Callable[[], int], until: float, timeout: Callable[[], float]) -> Optional[WorkerEnd]:
+    def follow(self, limits: Limits) -> Optional[WorkerEnd]:
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         step, allowed, deadline = -1, 0.0, 0.0
         try:
             while not self._done:
                 now = monotonic()
-                if steps() != step:
-                    step, allowed = steps(), min(timeout(), until - now)
+                if limits.steps() != step:
+                    step, allowed = limits.steps(), min(limits.timeout_s(), limits.until - now)
                     deadline = now + allowed
                 if now >= deadline:
                     return WorkerEnd("took longer than %.1f s" % max(allowed, 0), is_late=True)
-                if poll.poll(1000 * min(deadline - now, _LOOK_S)):
-                    if not self._take_in(os.read(self._reader, 1 << 20)):
+                if poll.poll(1000 * min(deadline - now, _CHECK_S)):
+                    if not self._handle_reports(os.read(self._reader, 1 << 20)):
                         break
                 elif os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                     break
         finally:
-            status = self._end()
-        return None if self._done else WorkerEnd(_became(status), is_late=False)
+            status = end_group(self._pid)
+        return None if self._done else WorkerEnd(_describe_status(status), is_late=False)
 
-    def _take_in(self, data: bytes) -> bool:
+    def _handle_reports(self, data: bytes) -> bool:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST_LINE:
             self._rest = b""
@@ -110,30 +110,18 @@ class _Watch:
                 self._done = self._done or event == ["done"]
                 self._on_report(event)
             except Exception:
-                pass  # user code has written to our pipe
+                pass  # user code has written to this pipe
         return bool(data)
 
-    def _end(self) -> int:
-        """Kills the worker and all that came from it. It is reaped last, so that its pid is not reused before."""
-        for kill in (os.killpg, os.kill):
-            try:
-                kill(self._pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass  # it has no group yet, or has ended
-        try:
-            return os.waitpid(self._pid, 0)[1]
-        except ChildProcessError:
-            return 0
 
-
-def _became(status: int) -> str:
+def _describe_status(status: int) -> str:
     if os.WIFSIGNALED(status):
         return "ended the process (%s)" % signal.Signals(os.WTERMSIG(status)).name
     return "ended the process (exit code %d)" % os.WEXITSTATUS(status)
 
 
 def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_bytes: int) -> None:
-    """Never returns, and runs nothing that is meant for the end of the kernel."""
+    """Never returns, and runs no exit handlers."""
     try:
         os.close(reader)
         os.setsid()
@@ -153,24 +141,24 @@ def _be_worker(work: Callable[[Report], None], reader: int, writer: int, memory_
 def _reporter(writer: int) -> Report:
     waiting: List[bytes] = []
     kind = ""
-    told = monotonic()
+    reported_at = monotonic()
 
     def report(event: Event) -> None:
-        nonlocal kind, told
+        nonlocal kind, reported_at
         waiting.append(json.dumps(event).encode() + b"\n")
-        # Seldom, as each write wakes the parent: what a dead worker has not reported is found out again.
-        if event[0] != kind or monotonic() - told > _TELL_S:
-            # On a line of its own, in case user code has written to this pipe.
+        # Collected, as each write wakes the parent. If this worker dies, the next one repeats what was not reported.
+        if event[0] != kind or monotonic() - reported_at > _REPORT_S:
+            # On a new line, in case user code has written to this pipe.
             data = memoryview(b"\n" + b"".join(waiting))
             waiting.clear()
             while data:
                 data = data[os.write(writer, data) :]
-            kind, told = event[0], monotonic()
+            kind, reported_at = event[0], monotonic()
 
     return report
 
 
-# Enough for a linked list of some thousand objects, and a stack that holds it.
+# Enough recursion, and stack, for a linked list of some thousand objects.
 _DEEPEST = 10_000
 _STACK_BYTES = 64 << 20
 
@@ -182,9 +170,9 @@ def _be_quiet() -> None:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """No more memory than is in use now, as much again for what is loaded, and `memory_bytes`; a deep stack.
+    """Allows the memory that is in use now, as much again for loaded copies, and `memory_bytes`. Allows deep recursion.
 
-    If memory runs out all the same, this process is killed before the kernel.
+    If memory still runs out, Linux kills this process before the kernel.
     """
     sys.setrecursionlimit(max(_DEEPEST, sys.getrecursionlimit()))
     _set_limit(resource.RLIMIT_STACK, _STACK_BYTES, at_least=True)
@@ -197,7 +185,7 @@ def _limit_memory(memory_bytes: int) -> None:
         with open("/proc/self/statm", "rb") as file:
             mapped, resident = (int(pages) * resource.getpagesize() for pages in file.read().split()[:2])
     except (OSError, ValueError):
-        return  # no /proc: the limits of the sandbox hold alone
+        return  # no /proc: only the limits of the sandbox apply
     _set_limit(resource.RLIMIT_AS, mapped + resident + memory_bytes, at_least=False)
 
 
@@ -212,4 +200,4 @@ def _set_limit(kind: int, value: int, at_least: bool) -> None:
     try:
         resource.setrlimit(kind, (wanted, hard))
     except (OSError, ValueError):
-        pass  # refused: what is in force stays
+        pass  # not allowed: the present limit stays

@@ -1,15 +1,15 @@
-"""Does the file work of a server that runs as root, with the rights that the code of each session has.
+"""Reads and writes the files of sessions for a server that runs as root, with the rights of each session's code.
 
-One process for all sessions, which reads a request from each line of stdin and answers on stdout. For each request a
-thread takes on the user of the code (a user other than root loses root's rights over files by that), and looks names
-up beneath a folder that is the session's. Where the code sees the folder through an idmapped mount, so does the thread.
+One process serves all sessions. It reads a request from each line of stdin and answers on stdout. For each request, a
+thread switches to the user of the code, which takes root's rights over files from it, and resolves names below the folder
+of the session. If the code sees the folder through an idmapped mount, so does the thread.
 
-Content does not pass through here: the server opens `/proc/PID/fd/N`, where N is a descriptor of this process's, and
-says when it is done with that. PID is a second process that shares the descriptors and nothing else: a process that has
-changed its user is hidden there from a server without CAP_SYS_PTRACE, and this one does so all the time.
+File contents do not pass through this process. The server opens `/proc/PID/fd/N`, where N is a descriptor of this process,
+and says when it no longer needs it. PID is the holder: a second process that shares only the descriptors. A server without
+CAP_SYS_PTRACE cannot see the descriptors of a process that changes its user, as this one does all the time.
 
-Which request comes first is for the server to say (src/environments/files/file-broker.ts): it sends no more of them at a time
-than there are threads here.
+The server decides about the order of requests (src/environments/files/file-broker.ts): it sends no more at a time than this
+process has threads.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MOST_OPEN = 4096
 _MOST_MESSAGE = 1000
 
 _FILE_MODE = 0o644
-# A code of our own, beside those of the system: there is no file to read.
+# An error code in addition to those of the system: there is no file to read.
 _NO_FILE = "ENOFILE"
 
 
 class Held(NamedTuple):
-    """What is to be done about a descriptor, and for whom: the folder of the session may be gone by then."""
+    """What to do with a descriptor later, and as which user, even if the folder of the session is gone by then."""
 
     parent: int = -1
     partial: str = ""
@@ -51,7 +51,7 @@ class Held(NamedTuple):
 
 
 class Opened:
-    """Descriptors that the server knows of."""
+    """The descriptors that the server knows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,10 +80,10 @@ class Broker:
         self._holder = holder
 
     def handle(self, request: Dict[str, Any]) -> Any:
-        """On a thread of its own identity: root before and after, the session's user in between."""
+        """Handles a request. This thread switches to the session's user, and back to root."""
         op = str(request["op"])
         if op == "more":
-            return self._go_on(request["args"]["fd"])
+            return self._next_page(request["args"]["fd"])
         work: Callable[..., Any] = getattr(self, "do_" + op)
         if op == "close":
             return work(request["fd"])
@@ -98,7 +98,7 @@ class Broker:
             root.close()
 
     def _finish(self, work: Callable[..., Any], fd: int) -> Any:
-        """Uses only what is held: even if the folder is gone, nothing stays open."""
+        """Uses only open descriptors, and closes them even if the folder is gone."""
         held = self._opened.take(fd)
         try:
             _become(held.uid, held.gid)
@@ -108,8 +108,8 @@ class Broker:
             os.close(fd)
             os.close(held.parent)
 
-    def _go_on(self, fd: int) -> Any:
-        """The next page. The folder of the session is not looked up again."""
+    def _next_page(self, fd: int) -> Any:
+        """The next page of a folder, without resolving the folder of the session again."""
         held = self._opened.take(fd)
         try:
             _become(held.uid, held.gid)
@@ -122,7 +122,7 @@ class Broker:
 
     def check_holder(self) -> None:
         if os.waitpid(self._holder, os.WNOHANG)[0]:
-            os._exit(1)  # no file can be opened any more
+            os._exit(1)  # without the holder, the server can open no file
 
     def do_close(self, fd: int) -> None:
         parent = self._opened.take(fd).parent
@@ -131,7 +131,7 @@ class Broker:
             os.close(parent)
 
     def do_list(self, root: Root, path: str) -> Dict[str, Any]:
-        """The first page. Where there is more, `more` gives it, by the descriptor of the folder."""
+        """The first page. `more` returns the next one, by the descriptor of the folder."""
         return self._page(root.open(path, FOLDER_FLAGS), Held(uid=root.uid, gid=root.gid))
 
     def _page(self, folder: int, held: Held) -> Dict[str, Any]:
@@ -154,22 +154,22 @@ class Broker:
             os.close(parent)
 
     def do_read(self, root: Root, path: str) -> Dict[str, Any]:
-        # Looked at before it is opened: to open a pipe or a device does something.
-        way = root.open(path, os.O_PATH | os.O_CLOEXEC)
+        # Checked before opening, as opening a pipe or a device has effects.
+        handle = root.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            facts = os.fstat(way)
+            facts = os.fstat(handle)
             if not stat.S_ISREG(facts.st_mode):
                 raise Refusal("EISDIR" if stat.S_ISDIR(facts.st_mode) else _NO_FILE)
-            fd = os.open("/proc/self/fd/%d" % way, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open("/proc/self/fd/%d" % handle, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         finally:
-            os.close(way)
-        return {**_entry(path.rpartition("/")[2], facts), **self._tell(fd)}
+            os.close(handle)
+        return {**_entry(path.rpartition("/")[2], facts), **self._hand_out(fd)}
 
     def do_folder(self, root: Root, path: str) -> Dict[str, Any]:
-        return self._tell(root.open(path, FOLDER_FLAGS))
+        return self._hand_out(root.open(path, FOLDER_FLAGS))
 
     def do_create(self, root: Root, path: str) -> Dict[str, Any]:
-        """A file beside the place where it is to be; `commit` puts it there."""
+        """Creates a file with a temporary name in the target folder; `commit` renames it."""
         parent, name = root.parent(path, create=True)
         try:
             _check_replaceable(parent, name)
@@ -180,7 +180,7 @@ class Broker:
         except BaseException:
             os.close(parent)
             raise
-        return self._tell(fd, Held(parent, partial, name, root.uid, root.gid))
+        return self._hand_out(fd, Held(parent, partial, name, root.uid, root.gid))
 
     def do_commit(self, fd: int, held: Held) -> Dict[str, Any]:
         try:
@@ -213,7 +213,7 @@ class Broker:
             os.close(source)
 
     def do_remove(self, root: Root, path: str, recursive: bool) -> bool:
-        """True when it is gone. A large folder takes several requests, so that no other request waits long for this thread."""
+        """Returns True when it is gone. A large folder takes several requests, so that this thread is soon free for others."""
         parent, name = root.parent(path)
         try:
             if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
@@ -226,7 +226,7 @@ class Broker:
         finally:
             os.close(parent)
 
-    def _tell(self, fd: int, held: Held = Held()) -> Dict[str, Any]:
+    def _hand_out(self, fd: int, held: Held = Held()) -> Dict[str, Any]:
         try:
             self._opened.add(fd, held)
         except OSError:
@@ -234,7 +234,7 @@ class Broker:
                 folder_ops.unlink(held.parent, held.partial)
                 os.close(held.parent)
             raise
-        # What the server opens, and by what it knows that it has opened that.
+        # The server opens the descriptor, and compares device and inode.
         facts = os.fstat(fd)
         return {"pid": self._holder, "fd": fd, "device": str(facts.st_dev), "inode": str(facts.st_ino)}
 
@@ -249,11 +249,11 @@ def _check_replaceable(parent: int, name: str) -> None:
 
 
 def _become(uid: int, gid: int) -> None:
-    """This thread alone. Whoever is not root has none of root's rights over files."""
-    for name, wanted in (("setfsgid", gid), ("setfsuid", uid)):
-        linux.syscall(name, ctypes.c_uint(wanted))
-        # It says nothing of failing, but tells who one was.
-        if linux.syscall(name, ctypes.c_uint(0xFFFFFFFF)) & 0xFFFFFFFF != wanted:
+    """Switches the file access rights of this thread. As another user than root, it has none of root's rights."""
+    for name, number in (("setfsgid", gid), ("setfsuid", uid)):
+        linux.syscall(name, ctypes.c_uint(number))
+        # The call does not report failure, but returns the previous id.
+        if linux.syscall(name, ctypes.c_uint(0xFFFFFFFF)) & 0xFFFFFFFF != number:
             os._exit(1)
 
 
@@ -270,7 +270,7 @@ def _answer(broker: Broker, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _serve(broker: Broker, requests: "queue.Queue[bytes]", writing: threading.Lock) -> None:
-    # By the system call itself, which is for this thread; the library's is for all.
+    # The system call changes this thread only; the library function would change all threads.
     if linux.syscall("setgroups", ctypes.c_size_t(0), None) != 0:
         os._exit(1)
     while True:
@@ -282,7 +282,7 @@ def _serve(broker: Broker, requests: "queue.Queue[bytes]", writing: threading.Lo
 
 
 def _start_holder() -> int:
-    """A process with the same descriptors and memory of its own, which stays root's and so is seen in /proc by root."""
+    """Starts a process that shares the descriptors and stays root's, so that the server can see them in /proc."""
     parent = os.getpid()
     pid = linux.clone(linux.FILES)
     if pid:
@@ -295,10 +295,10 @@ def _start_holder() -> int:
 
 
 def main(options: Dict[str, Any]) -> None:
-    # The server's terminal is not for this process; it ends with the server.
+    # Ctrl-C in the server's terminal does not end this process; it ends with the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0)
-    # Before there are threads: what is cloned has one.
+    # Before there are threads, as only a process with one thread can be cloned.
     broker = Broker(_start_holder())
     requests: "queue.Queue[bytes]" = queue.Queue(_MOST_WAITING)
     writing = threading.Lock()

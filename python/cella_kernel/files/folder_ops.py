@@ -25,7 +25,7 @@ _OTHER = stat.S_IFIFO
 
 
 def read_page(folder: int) -> "Tuple[List[Dict[str, Any]], bool]":
-    """What follows the last page, and whether that was the end."""
+    """The entries after the last page, and whether these are the last ones."""
     files: List[Dict[str, Any]] = []
     seen = 0
     buffer = ctypes.create_string_buffer(_READ_BYTES)
@@ -66,9 +66,9 @@ def _listed(folder: int, name: bytes, kind: int) -> Optional[Dict[str, Any]]:
     try:
         return entry_of(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
-        return None  # gone meanwhile
+        return None  # it was removed meanwhile
     except OSError:
-        # A folder that may be read and not searched tells names alone.
+        # The folder can be read but not searched: only names and kinds are known.
         return _entry(name, _KINDS.get(kind, _OTHER))
 
 
@@ -82,7 +82,7 @@ _NO_REPLACE = 1
 
 
 def rename_to_free(source: int, name: str, target: int, new: str) -> None:
-    """In one step where the file system can do that: code may take the name at any time."""
+    """Renames atomically if the file system can, as code may take the new name at any time."""
     result = linux.syscall(
         "renameat2",
         ctypes.c_int(source),
@@ -94,7 +94,7 @@ def rename_to_free(source: int, name: str, target: int, new: str) -> None:
     if result == 0:
         return
     code = ctypes.get_errno()
-    # EINVAL is also said of a folder that is moved into itself, and is said again then.
+    # EINVAL may also mean that a folder is moved into itself. The rename below then fails with it again.
     if code not in (errno.EINVAL, errno.ENOSYS):
         raise OSError(code, os.strerror(code), new)
     if stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
@@ -107,12 +107,12 @@ def rename_to_free(source: int, name: str, target: int, new: str) -> None:
         try:
             os.unlink(new, dir_fd=target)
         except OSError:
-            pass  # the first failure is the one to tell
+            pass  # the first failure is reported
         raise
 
 
 def _rename_folder(source: int, name: str, target: int, new: str) -> None:
-    """An empty folder takes the name, and only an empty folder can be replaced by another."""
+    """Takes the new name with an empty folder first: rename replaces only empty folders."""
     os.mkdir(new, dir_fd=target)
     try:
         os.rename(name, new, src_dir_fd=source, dst_dir_fd=target)
@@ -120,7 +120,7 @@ def _rename_folder(source: int, name: str, target: int, new: str) -> None:
         try:
             os.rmdir(new, dir_fd=target)
         except OSError:
-            pass  # something else has the name by now
+            pass  # another file has taken the name
         raise
 
 
@@ -133,15 +133,15 @@ def unlink(parent: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
-        pass  # the code was faster
+        pass  # the code has removed it
 
 
 class _Enough(Exception):
-    """As much was removed as one request may."""
+    """One request has removed as many entries as it may."""
 
 
 class _Removal:
-    """Empties a folder. What lies deeper is brought up into it: few folders are open at a time, however deep they lie."""
+    """Empties a folder. Moves deeper folders up into it, so that few folders are open at a time, at any depth."""
 
     def __init__(self, top: int) -> None:
         self._top = top
@@ -155,20 +155,20 @@ class _Removal:
         raised = 0
         for entry in _scan(self._top):
             self._count()
-            if not _gone(self._top, entry):
-                raised += self._dissolve(entry.name)
+            if not _remove_entry(self._top, entry):
+                raised += self._remove_subfolder(entry.name)
         return raised
 
-    def _dissolve(self, name: str) -> int:
-        """How many folders have come to the top in its place."""
+    def _remove_subfolder(self, name: str) -> int:
+        """Removes a subfolder. Returns how many of its folders were moved up."""
         raised = 0
-        folder = _unlocked(self._top, name)
+        folder = _open_to_empty(self._top, name)
         try:
             for entry in _scan(folder):
                 self._count()
-                if not _gone(folder, entry):
-                    # A folder that its owner may not write to is not moved either.
-                    os.close(_unlocked(folder, entry.name))
+                if not _remove_entry(folder, entry):
+                    # A folder without write permission for its owner cannot be moved.
+                    os.close(_open_to_empty(folder, entry.name))
                     os.rename(entry.name, ".removed-%s" % uuid.uuid4(), src_dir_fd=folder, dst_dir_fd=self._top)
                     raised += 1
         finally:
@@ -183,8 +183,8 @@ class _Removal:
 
 
 def remove_some(parent: int, name: str) -> bool:
-    """Whether it is gone, or another request is needed."""
-    top = _unlocked(parent, name)
+    """Returns True if the folder is gone, False if another request is needed."""
+    top = _open_to_empty(parent, name)
     try:
         _Removal(top).empty()
     except _Enough:
@@ -195,8 +195,8 @@ def remove_some(parent: int, name: str) -> bool:
     return True
 
 
-def _gone(parent: int, entry: "os.DirEntry[str]") -> bool:
-    """Removes it, unless it is a folder with something in it."""
+def _remove_entry(parent: int, entry: "os.DirEntry[str]") -> bool:
+    """Removes a file or an empty folder. Returns False for any other folder."""
     if not entry.is_dir(follow_symlinks=False):
         unlink(parent, entry.name)
         return True
@@ -205,7 +205,7 @@ def _gone(parent: int, entry: "os.DirEntry[str]") -> bool:
     except FileNotFoundError:
         return True
     except OSError as error:
-        # A mount is busy: it is not entered.
+        # A mount point fails with EBUSY, and is not entered.
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         return False
@@ -217,15 +217,15 @@ def _scan(folder: int) -> "Iterator[os.DirEntry[str]]":
         yield from entries
 
 
-def _unlocked(parent: int, name: str) -> int:
-    """Opens a folder to be emptied: its owner may, whatever it has taken from itself."""
-    way = os.open(name, PATH_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
+def _open_to_empty(parent: int, name: str) -> int:
+    """Opens a folder to empty it. Its owner gets all permissions first."""
+    handle = os.open(name, PATH_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
     try:
-        if os.fstat(way).st_mode & 0o700 != 0o700:
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
             try:
-                os.chmod("/proc/self/fd/%d" % way, 0o700)
+                os.chmod("/proc/self/fd/%d" % handle, 0o700)
             except OSError:
-                pass  # who does not own it finds out what may be done there
-        return os.open(".", FOLDER_FLAGS, dir_fd=way)
+                pass  # owned by another user: the permissions decide
+        return os.open(".", FOLDER_FLAGS, dir_fd=handle)
     finally:
-        os.close(way)
+        os.close(handle)

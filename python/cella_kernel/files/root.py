@@ -1,7 +1,7 @@
-"""The folder of one session, and how names beneath it are looked up: never outside of it, whatever links code makes.
+"""The folder of one session, and how names below it are resolved: never outside of it, whatever links the code creates.
 
-The system does not follow absolute links beneath a folder, so those that stay inside are resolved here. 40 links can
-have 80,000 names: the names that one request looks at are counted.
+Linux does not follow absolute links below a folder, so links that stay inside are resolved here. 40 links can contain
+80,000 names, so the names that one request resolves are counted.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ..sandbox import linux, mounts
 from ..sandbox.linux import LayerError
 from .folder_ops import PATH_FLAGS
 
-# Idmapped views are kept for a while: making one costs more than all else.
+# Idmapped views are kept for a while, as creating one takes longer than the rest of a request.
 _MOST_VIEWS = 64
 IDLE_SECONDS = 20
 _BENEATH, _NO_MAGIC, _NO_XDEV = 0x08, 0x02, 0x01
 _FOLDER_MODE = 0o755
-# Links in a row, as for the system itself.
+# Links in one path, as in Linux.
 _MOST_LINKS = 40
 _MOST_NAMES = 4096
-# A code of our own, beside those of the system: the folder is another one by now.
+# An error code in addition to those of the system: the folder was replaced.
 _REPLACED = "EREPLACED"
 
 
 class Refusal(Exception):
-    """The request is refused, with a code that the server knows."""
+    """The request is refused. The server knows `code`."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(message or code)
@@ -49,7 +49,7 @@ class Views:
         self._namespaces: "OrderedDict[tuple, int]" = OrderedDict()
 
     def copy(self, folder: int, path: str, uid: int, gid: int) -> int:
-        """A descriptor that the caller closes."""
+        """A descriptor of the view, which the caller closes."""
         facts = os.fstat(folder)
         key = (facts.st_dev, facts.st_ino, facts.st_uid, facts.st_gid, uid, gid)
         with self._lock:
@@ -81,19 +81,19 @@ class Views:
 class Root:
     """The folder of one request, held open until `close`."""
 
-    def __init__(self, wanted: Dict[str, Any], views: Views) -> None:
-        self.uid, self.gid = int(wanted["uid"]), int(wanted["gid"])
+    def __init__(self, request: Dict[str, Any], views: Views) -> None:
+        self.uid, self.gid = int(request["uid"]), int(request["gid"])
         if self.uid == 0 or self.gid == 0:
-            raise Refusal("EPERM", "root works for nobody")
-        inside: Optional[str] = wanted.get("inside")
-        self._walk = LinkResolver(self._link, inside) if inside else None
-        path, mapped = wanted["path"], bool(wanted.get("mapped"))
+            raise Refusal("EPERM", "no request may run as root")
+        inside: Optional[str] = request.get("inside")
+        self._links = LinkResolver(self._link, inside) if inside else None
+        path, mapped = request["path"], bool(request.get("mapped"))
         try:
-            folder = mounts.open_folder(path, wanted.get("id"))
+            folder = mounts.open_folder(path, request.get("id"))
         except LayerError as error:
             raise Refusal(_REPLACED if os.path.lexists(path) else "ENOENT", error.message) from error
         self.fd = folder
-        # The code does not see what is mounted below an idmapped folder.
+        # The code does not see mounts below an idmapped folder.
         self._resolve = _BENEATH | _NO_MAGIC | (_NO_XDEV if mapped else 0)
         if mapped:
             try:
@@ -107,25 +107,25 @@ class Root:
         os.close(self.fd)
 
     def open(self, path: str, flags: int) -> int:
-        """Links that stay inside are followed."""
+        """Opens a path. Follows links that stay inside the folder."""
         try:
             return self._openat2(path, flags, self._resolve)
         except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.EAGAIN) or not self._walk:
+            if error.errno not in (errno.EXDEV, errno.EAGAIN) or not self._links:
                 raise
-        # An absolute link may lead to the folder by the name that the code has for it. And without `..` in it, a path
-        # is found also while code renames things all the time.
-        return self._openat2(self._walk.freed(path), flags, self._resolve | mounts.RESOLVE_NO_SYMLINKS)
+        # An absolute link may name the folder as the code sees it. A path without `..` can also be resolved while code keeps
+        # renaming folders.
+        return self._openat2(self._links.without_links(path), flags, self._resolve | mounts.RESOLVE_NO_SYMLINKS)
 
     def parent(self, path: str, create: bool = False) -> "tuple[int, str]":
-        """The folder that holds the last name of the path, which has not been looked up yet."""
+        """The folder of the last name of a path, and that name, which is not resolved yet."""
         above, _, name = path.rpartition("/")
         if create:
             self.make(above)
         return self.open(above, PATH_FLAGS), name
 
     def make(self, path: str) -> None:
-        """The folders of a path that are missing."""
+        """Creates the missing folders of a path."""
         try:
             os.close(self.open(path, PATH_FLAGS))
             return
@@ -138,7 +138,7 @@ class Root:
                 try:
                     os.mkdir(name, _FOLDER_MODE, dir_fd=above)
                 except FileExistsError:
-                    pass  # by now, or before
+                    pass  # it exists
                 below = self._next(above, name, "/".join(names[: index + 1]))
                 os.close(above)
                 above = below
@@ -147,7 +147,7 @@ class Root:
         os.close(self.open(path, PATH_FLAGS))
 
     def _next(self, above: int, name: str, path: str) -> int:
-        """The folder of that name. A link is followed from the beginning of the path."""
+        """Opens the folder of this name. Follows a link from the beginning of the path."""
         try:
             return self._openat2(name, PATH_FLAGS, self._resolve | mounts.RESOLVE_NO_SYMLINKS, above)
         except OSError as error:
@@ -163,7 +163,7 @@ class Root:
             if fd >= 0:
                 return fd
             code = ctypes.get_errno()
-            # Something was renamed meanwhile, and it cannot be told whether the path has left the folder.
+            # EAGAIN: during a rename, Linux cannot say whether the path leaves the folder.
             if code != errno.EAGAIN:
                 break
         raise OSError(code, os.strerror(code), path)
@@ -181,16 +181,16 @@ class Root:
 
 
 class LinkResolver:
-    """`link_at`: where the link of that path leads, or None where there is none. `inside`: what the code calls the folder."""
+    """`link_at`: returns the target of the link at a path, or None. `inside`: the path of the folder as the code sees it."""
 
     def __init__(self, link_at: Callable[[str], Optional[str]], inside: str) -> None:
         self._link_at = link_at
         self._inside = inside.rstrip("/")
         self._names_left = _MOST_NAMES
 
-    def freed(self, path: str) -> str:
-        """The path without links, as far as it exists: each step begins at the folder itself."""
-        # The next name is the last one.
+    def without_links(self, path: str) -> str:
+        """The path with all links resolved, as far as it exists."""
+        # A stack: the next name is last.
         left = self._names(path)
         done: List[str] = []
         links = 0
@@ -200,7 +200,7 @@ class LinkResolver:
                 continue
             if name == "..":
                 if not done:
-                    raise OSError(errno.EXDEV, "it leads out", path)
+                    raise OSError(errno.EXDEV, "the path leads out of the folder", path)
                 done.pop()
                 continue
             target = self._link_at("/".join([*done, name]))
@@ -226,5 +226,5 @@ class LinkResolver:
     def _below(self, target: str, path: str) -> str:
         whole = target.rstrip("/")
         if whole != self._inside and not whole.startswith(self._inside + "/"):
-            raise OSError(errno.EXDEV, "it leads out", path)
+            raise OSError(errno.EXDEV, "the path leads out of the folder", path)
         return whole[len(self._inside) + 1 :]

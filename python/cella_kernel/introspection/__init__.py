@@ -1,16 +1,16 @@
-"""Requests between cells: complete, inspect, is-complete, variables; and which packages to use from now on."""
+"""Requests of the host between cells: complete, inspect, isComplete, variables, usePackages."""
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
-# All parts load with the template: inside a sandbox, a module of this name could be the code's own file.
+# Imported in the template: inside a sandbox, a module of the same name could be a file of the code.
 from .. import packages
 from . import complete, describe, scanner
 
 
 def answer(namespace: Dict[str, Any], method: str, params: Dict[str, Any]) -> Any:
-    """Plain values only. `cursor` counts code points of `code`."""
+    """Returns plain values. `cursor` counts code points of `code`."""
     if method == "complete":
         return complete.complete(namespace, params["code"], params["cursor"])
     if method == "inspect":

@@ -1,6 +1,6 @@
-"""Completion at the cursor: names, attributes, keys of a dictionary, and modules to import.
+"""Completion at the cursor: names, attributes, keys of dictionaries, and modules to import.
 
-Modules and their names are looked up on disk, so that completion imports nothing that has source.
+The names in a module are read from its source on disk, so that completion imports no module that has source.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Any, Dict, Iterable, List, Optional
 
+from ..cell_sources import nested_bodies
 from .resolve import Unresolved, is_safe_library, module_of, resolve, static_attribute
 from .scanner import Scan, Token, Unfinished, primary_start, scan, statement
 
@@ -51,7 +52,7 @@ def complete(namespace: Dict[str, Any], code: str, cursor: int) -> Dict[str, Any
 
 
 def _answer(kinds: Dict[str, str], prefix: str) -> Dict[str, Any]:
-    """Of everything that could stand here, what begins with the prefix."""
+    """The candidates that begin with the prefix."""
     names = sorted(name for name in kinds if _fits(name, kinds[name], prefix))[:_MOST_MATCHES]
     return {"matches": [{"text": name, "type": kinds[name]} for name in names], "prefix": prefix}
 
@@ -78,7 +79,7 @@ def _kind(value: Any, otherwise: str = "instance") -> str:
         return "class"
     if kind in (classmethod, staticmethod):
         return "function"
-    # Objects of the code's own classes may be callable and still be things; those of libraries wrap functions.
+    # Callable objects of libraries wrap functions; those of the code's classes need not.
     return "function" if callable(value) and module_of(kind) != "__main__" else otherwise
 
 
@@ -92,13 +93,13 @@ def _attribute_kind(value: Any, name: str) -> str:
     try:
         return _kind(static_attribute(value, name), "attribute")
     except Unresolved:
-        return "attribute"  # made on demand
+        return "attribute"  # created on access
 
 
 def _dir(value: Any) -> List[str]:
     try:
         names: Iterable[Any] = dir(value)
-    except Exception:  # a `__dir__` or `__getattribute__` of the code's own
+    except Exception:  # raised by a `__dir__` or `__getattribute__` of the code
         kind = type(value)
         names = type.__dir__(value if issubclass(kind, type) else kind)
     return [name for name in names if type(name) is str]
@@ -108,7 +109,7 @@ _NOTHING = object()
 
 
 def _operand(namespace: Dict[str, Any], text: str, tokens: List[Token]) -> Any:
-    """The object that the tokens end with; _NOTHING where finding it would mean running code."""
+    """The object that the last tokens name, or _NOTHING if finding it would run code."""
     start = primary_start(tokens, len(tokens) - 1, _KEYWORDS - {"None", "True", "False"})
     if start is None:
         return _NOTHING
@@ -131,7 +132,7 @@ def _keys(namespace: Dict[str, Any], text: str, tokens: List[Token]) -> List[str
         else:
             return []
         return [key for key in islice(keys, _MOST_KEYS) if type(key) is str]
-    except Exception:  # keys that another thread changes, or a method of the code's own
+    except Exception:  # raised by a method of the code, or as another thread changes the keys
         return []
 
 
@@ -140,7 +141,7 @@ def _in_unfinished(namespace: Dict[str, Any], text: str, found: Scan, open_end: 
         return _answer({}, "")
     content = open_end.content
     if "f" in open_end.prefix or "t" in open_end.prefix:
-        # Doubled braces are text; what follows the last single one is code.
+        # Doubled braces are text; code follows the last single one.
         field = content.replace("{{", "  ").rpartition("{")
         if field[1] and "}" not in field[2]:
             return complete(namespace, field[2], len(field[2]))
@@ -152,17 +153,17 @@ def _in_unfinished(namespace: Dict[str, Any], text: str, found: Scan, open_end: 
 
 
 def _quoted(key: str, quote: str) -> str:
-    """The key as it is written between quotes of this kind."""
+    """The key as written between these quotes."""
     return repr(key + "'\"")[1:-4].replace("\\'", "'").replace(quote[0], "\\" + quote[0])
 
 
 def _in_import(tokens: List[Token], prefix: str) -> Optional[Dict[str, str]]:
-    """None where the statement is no import; `tokens` are those before the prefix."""
+    """Candidates in an import statement; None for other statements. `tokens` are those before the prefix."""
     words = [token.text for token in tokens]
     if not words or words[0] not in ("import", "from"):
         return None
     if words[1:2] == ["."]:
-        return {}  # relative to nothing: a cell is in no package
+        return {}  # a relative import: a cell is in no package
     if words[0] == "import":
         words = words[len(words) - words[::-1].index(",") :] if "," in words else words[1:]
         return _modules(words)
@@ -197,7 +198,7 @@ _DEEPEST = 3
 
 
 def _modules_in(package: str) -> List[str]:
-    """Names of the modules in a dotted package; of all top-level modules where it is empty."""
+    """Names of the modules in a package; of all top-level modules if `package` is empty."""
     if not package:
         found = {module.name for module in pkgutil.iter_modules()}
         return sorted(found.union(sys.builtin_module_names))
@@ -211,7 +212,7 @@ def _modules_in(package: str) -> List[str]:
 
 
 def _names_in(module: str, depth: int = 0) -> Dict[str, str]:
-    """Names that `from module import` can bind, each with its kind, of a module that is not imported yet."""
+    """The names that `from module import` can bind, with their kinds, for a module that is not imported yet."""
     spec = _spec(module)
     if spec is None or depth > _DEEPEST:
         return {}
@@ -229,7 +230,7 @@ def _names_in(module: str, depth: int = 0) -> Dict[str, str]:
 
 
 def _names_in_compiled(module: str) -> Dict[str, str]:
-    """Has no source to read. Of a top-level one, importing it is harmless, since no Python code runs."""
+    """For a module without source. A top-level one is imported, which runs no Python code."""
     if "." in module:
         return {}
     try:
@@ -255,10 +256,8 @@ def _collect(body: List[Any], package: str, depth: int, found: Dict[str, str]) -
                     if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                         found[part.id] = "attribute"
         else:
-            for field in ("body", "orelse", "finalbody"):
-                _collect(getattr(node, field, None) or [], package, depth, found)
-            for handler in getattr(node, "handlers", None) or []:
-                _collect(handler.body, package, depth, found)
+            for inner in nested_bodies(node):
+                _collect(inner, package, depth, found)
 
 
 def _collect_imported(node: ast.ImportFrom, package: str, depth: int, found: Dict[str, str]) -> None:
@@ -282,7 +281,7 @@ def _folders(package: str) -> Optional[List[str]]:
             return list(module.__path__)
         spec = _spec(package)
         return list(spec.submodule_search_locations or ()) if spec is not None else None
-    except Exception:  # not a package, or a module that replaced itself with something else
+    except Exception:  # not a package, or a module that has replaced itself
         return None
 
 
@@ -300,6 +299,6 @@ def _spec(module: str) -> Optional[ModuleSpec]:
             if spec is None:
                 return None
             folders = list(spec.submodule_search_locations or ())
-    except Exception:  # finders of others may fail in any way
+    except Exception:  # a finder of a package can raise anything
         return None
     return spec

@@ -1,6 +1,6 @@
-"""Describes objects and variables: type, signature, documentation, source, size and a short preview.
+"""Describes objects and variables: type, signature, documentation, source, size and a preview of one line.
 
-A preview is one line, and is cut while it is written: a container of millions is never written out in full.
+A preview is cut while it is built, so that a container of millions of items is never formatted completely.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import islice
 from types import FunctionType, WrapperDescriptorType
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
+from ..durable.variables import LAST_RESULTS, is_saved
 from ..protocol import LONGEST_NAME
 from ..values import type_name
 from .resolve import Unresolved, module_of, resolve, static_attribute
@@ -41,12 +42,12 @@ def _find(namespace: Dict[str, Any], name: str) -> Any:
         owner, _, last = name.rpartition(".")
         if not owner:
             raise
-        # A property is reported as such: its value would have to be computed.
+        # A property is described as a property: computing its value would run code.
         return static_attribute(resolve(namespace, owner), last)
 
 
 def _candidates(code: str, cursor: int) -> List[str]:
-    """The name that the cursor touches or follows; else the function whose arguments it stands among."""
+    """The name at or before the cursor, then the functions in whose arguments the cursor is, innermost first."""
     cursor = max(0, min(cursor, len(code)))
     match = _REST_OF_NAME.match(code, cursor)
     text = code[: match.end() if match else cursor]
@@ -75,7 +76,7 @@ def _describe_object(name: str, value: Any) -> Dict[str, Any]:
         try:
             text = make(value)
         except Exception:
-            continue  # built into the interpreter, or the object does not let itself be looked at
+            continue  # a builtin without this information, or an object that raises
         if type(text) is str and text:
             described[field] = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
     if "signature" in described:
@@ -96,23 +97,15 @@ def _signature(value: Any) -> Optional[str]:
 
 _PREVIEW_CHARACTERS = 80
 _MOST_VARIABLES = 5000
-# An array that repeats one item may claim more; every reader takes this as a plain number.
+# An array that repeats one item can report a larger size. Every JSON reader can represent this number exactly.
 _LARGEST_SIZE = (1 << 53) - 1
-# The kernel's own: the last three values.
-_LAST_VALUES = ("_", "__", "___")
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range, deque)
 
 
 def list_variables(namespace: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The newest ones, if there are more than fit into one answer."""
-    users = [(name, value) for name, value in list(namespace.items()) if _is_users(name)]
+    """The variables; if they are too many for one answer, the newest."""
+    users = [(name, value) for name, value in list(namespace.items()) if is_saved(name) and name not in LAST_RESULTS]
     return [_describe_variable(name, value) for name, value in users[-_MOST_VARIABLES:]]
-
-
-def _is_users(name: Any) -> bool:
-    if type(name) is not str or name in _LAST_VALUES:
-        return False
-    return not (name.startswith("__") and name.endswith("__"))
 
 
 def _describe_variable(name: str, value: Any) -> Dict[str, Any]:
@@ -131,7 +124,7 @@ def _size(value: Any) -> int:
         return count
     try:
         usage = _from_library(value, "memory_usage")
-        # Without a look into each object of a column: that takes as long as the frame is tall.
+        # Not deep: that would look at each object of each column.
         return int(usage().sum()) if callable(usage) else sys.getsizeof(value)
     except Exception:
         return object.__sizeof__(value)
@@ -149,7 +142,7 @@ def _length(value: Any) -> Optional[str]:
 
 
 def _from_library(value: Any, name: str) -> Any:
-    """An attribute that the value's type has; None for the code's own types, which may mean anything by it."""
+    """An attribute that the value's type defines. None for types of the code, where the name can mean anything."""
     kind = type(value)
     try:
         if module_of(kind) == "__main__" or kind is type or not hasattr(kind, name):
@@ -161,10 +154,10 @@ def _from_library(value: Any, name: str) -> Any:
 
 _LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _DEEPEST = 4
-# Decimal digits of larger integers take long to work out.
+# The decimal digits of larger integers take long to compute.
 _MOST_BITS = 4096
 
-# Which built-in type writes the value: a subclass with a repr of its own is not in these.
+# The built-in type whose repr is used. Subclasses with their own repr are not in these tables.
 _TEXTS: Dict[Any, Any] = {str.__repr__: str, bytes.__repr__: bytes, bytearray.__repr__: bytearray}
 _BRACKETS: Dict[Any, Tuple[Any, str, str]] = {
     list.__repr__: (list, "[", "]"),
@@ -176,11 +169,11 @@ _NAMED = frozenset((OrderedDict.__repr__, defaultdict.__repr__, Counter.__repr__
 
 
 def _preview(value: Any, longest: int) -> str:
-    """At most `longest` characters on one line; what is cut ends in an ellipsis."""
+    """At most `longest` characters on one line, with an ellipsis if something was cut."""
     try:
         text = _LINE_ENDS.sub(" ", _short(value, longest, 0)).strip()
     except KeyboardInterrupt:
-        raise  # the person who asked has stopped asking
+        raise  # the request was interrupted
     except BaseException as error:
         text = "<repr failed: %s>" % type(error).__name__
     return text if len(text) <= longest else text[: longest - 1] + "…"
@@ -190,7 +183,7 @@ def _short(value: Any, room: int, depth: int) -> str:
     kind = type(value)
     how: Any = kind.__repr__
     if type(how) not in (WrapperDescriptorType, FunctionType):
-        how = None  # the code's own callable, which need not even be hashable
+        how = None  # a callable of the code, which may not be hashable
     if how in _TEXTS:
         return how(_TEXTS[how].__getitem__(value, slice(room + 1)))
     if how is int.__repr__ and value.bit_length() > _MOST_BITS:

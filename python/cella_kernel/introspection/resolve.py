@@ -1,4 +1,4 @@
-"""Finds the object that a piece of code names, without running the code's own: no calls, no properties."""
+"""Finds the object that an expression names without running code of the user: no calls, no properties."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from types import (
 )
 from typing import Any, Dict
 
-# Getting these from an object runs nothing that a cell or a package has written in Python.
+# Getting these from an object runs no Python code.
 _HARMLESS = (
     FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType,
     GetSetDescriptorType, MemberDescriptorType, classmethod, staticmethod,
 )  # fmt: skip
 _PLAIN_LOOKUPS = (object.__getattribute__, type.__getattribute__, ModuleType.__getattribute__)
-# Packages whose properties and subscripts are quick and change nothing; `df.columns.` is worth running one.
+# Packages whose properties and subscripts are fast and change nothing: they run, for completions such as `df.columns.`.
 _SAFE_LIBRARIES = frozenset(("numpy", "pandas", "pathlib", "datetime", "decimal", "fractions"))
 _DISPLAYS = {ast.List: [], ast.ListComp: [], ast.Dict: {}, ast.DictComp: {}, ast.Tuple: (), ast.JoinedStr: ""}
 _MISSING = object()
@@ -31,7 +31,7 @@ _MODULE = type.__dict__["__module__"]
 
 
 class Unresolved(Exception):
-    """The code names nothing that can be found without running it."""
+    """The object cannot be found without running code."""
 
 
 def resolve(namespace: Dict[str, Any], source: str) -> Any:
@@ -56,7 +56,7 @@ def _value(namespace: Dict[str, Any], node: ast.expr) -> Any:
     elif isinstance(node, (ast.Set, ast.SetComp)):
         return set()
     elif type(node) in _DISPLAYS:
-        # Only the type is asked for, so an empty one does.
+        # Only the type matters, so an empty object is enough.
         return _DISPLAYS[type(node)]
     raise Unresolved(ast.dump(node))
 
@@ -77,10 +77,10 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """What lies behind the attribute: a property itself, not its value."""
+    """The attribute without running code: a property itself, not its value."""
     try:
         return inspect.getattr_static(value, name)
-    except Exception:  # objects with a strange `__dict__` or mro fail in their own ways
+    except Exception:  # an unusual `__dict__` or mro can raise anything
         raise Unresolved(name) from None
 
 
@@ -92,11 +92,11 @@ def _item(value: Any, index: ast.expr) -> Any:
     kind = type(value)
     try:
         if issubclass(kind, dict) and kind.__getitem__ is dict.__getitem__:
-            # `value[key]` would let a defaultdict make the key.
+            # `value[key]` would create the key in a defaultdict.
             found = dict.get(value, key, _MISSING)
         else:
             found = value[key] if kind in (list, tuple, str, bytes) or is_safe_library(kind) else _MISSING
-    except Exception:  # no such item, said in as many ways as there are types
+    except Exception:  # each type has its own exception for a missing item
         found = _MISSING
     if found is _MISSING:
         raise Unresolved("subscript")
@@ -108,9 +108,9 @@ def is_safe_library(kind: type) -> bool:
 
 
 def module_of(kind: type) -> str:
-    """Where a type comes from, past whatever its metaclass says."""
+    """The real module of a type, even if its metaclass defines `__module__`."""
     try:
         module = _MODULE.__get__(kind)
     except AttributeError:
-        return ""  # the code deleted it
+        return ""  # the code has deleted it
     return module if type(module) is str else ""

@@ -1,4 +1,4 @@
-"""Reads code that is still being written: its tokens, what it leaves open, and whether it can run as it is.
+"""Scans code that is still being written: its tokens, its open brackets and strings, and whether it is complete.
 
 Unlike `tokenize`, it accepts any text.
 """
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     |(?P<op>.)""",
     re.VERBOSE | re.DOTALL,
 )
-# What may come next in a string: an escape, the end of the line, or a quote.
+# What matters inside a string: an escape, the end of the line, or a quote.
 _IN_STRING = re.compile(r"\\.|\n|\"\"\"|'''|\"|'", re.DOTALL)
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
@@ -31,12 +31,12 @@ class Token(NamedTuple):
     text: str
     start: int
     end: int
-    # How many brackets are open around it.
+    # How many brackets around it are open.
     depth: int
 
 
 class Unfinished(NamedTuple):
-    """The string or comment that the text ends in. `content` is what it holds so far."""
+    """The string or comment that the text ends in, with its content so far."""
 
     kind: str
     prefix: str
@@ -85,7 +85,7 @@ def _split(opening: str) -> Tuple[str, str]:
 
 
 def _string_end(text: str, position: int, quote: str) -> Tuple[int, bool]:
-    """Where the string that begins here ends, and whether a quote closes it rather than the line or the text."""
+    """Where the string ends, and whether a quote ends it, not the end of the line or the text."""
     while True:
         match = _IN_STRING.search(text, position)
         if match is None:
@@ -108,7 +108,7 @@ def statement(tokens: List[Token]) -> List[Token]:
 
 
 def primary_start(tokens: List[Token], last: int, keywords: "frozenset[str]") -> Optional[int]:
-    """Where the operand that ends with token `last` begins: names, attributes, subscripts and calls in a row."""
+    """The first token of the operand that ends with token `last`: a chain of names, attributes, subscripts and calls."""
     index = last
     while index >= 0:
         token = tokens[index]
@@ -144,7 +144,7 @@ def _ends_operand(token: Token, keywords: "frozenset[str]") -> bool:
 
 _NAME = "<cell>"
 _STEP = "    "
-# After these, the block that they stand in has nothing more to say.
+# After these statements, a block has ended.
 _LEAVES = ("return", "pass", "raise", "break", "continue")
 
 
@@ -167,7 +167,7 @@ def is_complete(code: str) -> Dict[str, Any]:
 
 
 def _ends_in_open_block(code: str) -> bool:
-    """Complete as it stands, but the next line may go on with the block: a blank line says that it does not."""
+    """Whether the next line may continue the last block. A blank line ends it."""
     lines = code.split("\n")
     if not lines[-1].strip():
         return False
@@ -186,7 +186,7 @@ def _ends_in_open_block(code: str) -> bool:
 
 
 def _inner_statements(node: ast.AST) -> List[Any]:
-    """The last list of statements below this one; handlers of exceptions and cases of a match are looked into."""
+    """The last list of statements directly inside a statement, or its exception handlers or `match` cases."""
     for field in ("finalbody", "orelse", "handlers", "cases", "body"):
         found = getattr(node, field, None)
         if isinstance(found, list) and found:
@@ -213,7 +213,7 @@ def _next_indent(code: str) -> str:
 
 
 def _last_line(code: str) -> Tuple[str, List[str]]:
-    """The last line that says something, and its words."""
+    """The last line that is neither empty nor a comment, and its words."""
     for line in reversed(code.split("\n")):
         if line.strip() and not line.lstrip().startswith("#"):
             return line, line.split()

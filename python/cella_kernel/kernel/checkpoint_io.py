@@ -1,4 +1,4 @@
-"""The kernel's side of durable checkpoints: sends variables to the host in parts, and loads parts from the host."""
+"""The kernel's part in durable checkpoints: sends variables to the host in parts, and loads parts from the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..durable import load as durable_load
 from ..durable import save as durable_save
 from ..durable.variables import LAST_RESULTS, shorten_name, shorten_reason
 from ..frames import Channel
-from ..protocol import KERNEL_FDS, MOST_VARIABLES, PART_BYTES
+from ..protocol import KERNEL_FDS, MOST_LOST, MOST_VARIABLES, PART_BYTES
 from ..sandbox import linux
 from ..sandbox.linux import LayerError
 from ..values import pack
@@ -30,7 +30,7 @@ Send = Callable[[int, bytes], None]
 
 
 def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float) -> None:
-    """Sends the parts, and SAVED at the end. A fork does the work: whatever code runs there, this process goes on."""
+    """Sends the parts, then SAVED. A fork does the work, so that code that runs there cannot harm this process."""
     try:
         ours, theirs = socket.socketpair()
         pid = _fork()
@@ -43,18 +43,18 @@ def save(send: Send, namespace: Dict[str, Any], cells: Mapping[str, str], limit_
     theirs.close()
     with ours:
         if not _relay(Channel(ours.fileno()), send, time.monotonic() + seconds + 2):
-            send(protocol.SAVED, answer(NOTHING, failed="the process that saves has ended or takes too long"))
-    _end(pid)
+            send(protocol.SAVED, answer(NOTHING, failed="the process that saves has ended or took too long"))
+    processes.end_group(pid)
 
 
 def _fork() -> int:
-    """With threads, by Python's own hooks: without them the fork would wait for a thread that it does not have."""
+    """With several threads, runs Python's fork hooks: without them, the fork could wait for a thread that it does not have."""
     if linux.supported() and len(os.listdir("/proc/self/task")) == 1:
         return linux.fork()
     random = sys.modules.get("random")
     state = random.getstate() if random is not None else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that threads run is known
+        warnings.simplefilter("ignore")  # Python warns of forks with threads
         pid = os.fork()
     if pid == 0 and random is not None:
         random.setstate(state)
@@ -68,15 +68,15 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
         channel.send(kind, 0, payload)
 
     try:
-        # A process group of its own, so that whatever code starts here ends with it.
+        # A new process group, which is killed with the processes that code starts here.
         os.setsid()
-        # What code wrote to the connection or the registration socket would be taken for the kernel's.
+        # The host and pid 1 would take what code writes to these descriptors for messages of the kernel.
         os.closerange(KERNEL_FDS.start, KERNEL_FDS.stop)
         if linux.supported():
             linux.adopt_orphans()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        told = durable_save.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
-        send(protocol.SAVED, answer(told))
+        outcome = durable_save.save(namespace, cells, emitter(send), limit_bytes=limit_bytes, seconds=seconds)
+        send(protocol.SAVED, answer(outcome))
     except BaseException as error:
         send(protocol.SAVED, answer(NOTHING, failed="%s: %s" % (type(error).__name__, error)))
     finally:
@@ -85,7 +85,7 @@ def _save(channel: Channel, namespace: Dict[str, Any], cells: Mapping[str, str],
 
 
 def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
-    """Sends a segment in parts, each no larger than the host takes."""
+    """Returns a function that sends a segment in parts of at most PART_BYTES."""
 
     def emit(header: Dict[str, Any], data: Any) -> None:
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
@@ -98,18 +98,23 @@ def emitter(send: Send) -> Callable[[Dict[str, Any], Any], None]:
     return emit
 
 
-def answer(told: Dict[str, Any], **more: str) -> bytes:
+def answer(outcome: Dict[str, Any], **more: str) -> bytes:
     python = "%d.%d.%d" % sys.version_info[:3]
-    return pack({"python": python, "saved": _named(told["saved"]), "lost": told["lost"], **{key: shorten_reason(text) for key, text in more.items()}})
+    reasons = {key: shorten_reason(text) for key, text in more.items()}
+    return pack({"python": python, "saved": _named(outcome["saved"]), **_first_lost(outcome["lost"]), **reasons})
+
+
+def _first_lost(lost: List[Dict[str, str]]) -> Dict[str, Any]:
+    return {"lost": lost[:MOST_LOST], "moreLost": len(lost[MOST_LOST:])}
 
 
 def _named(names: List[str]) -> List[str]:
-    """Without the last results, which the code has not named."""
+    """Without the last results, which are not variables of the code."""
     return [name for name in names if name not in LAST_RESULTS]
 
 
 def _relay(channel: Channel, send: Send, until: float) -> bool:
-    """Frames from the fork to the host, whole ones only. False where it did not come to its end."""
+    """Passes complete frames from the fork to the host. Returns False if it did not get SAVED in time."""
     poll = select.poll()
     poll.register(channel.fd, select.POLLIN)
     while poll.poll(max(0.0, until - time.monotonic()) * 1000):
@@ -117,41 +122,29 @@ def _relay(channel: Channel, send: Send, until: float) -> bool:
             if not channel.fill():
                 return False
         except OSError:
-            return False  # it was killed in the middle of a frame
+            return False  # the fork was killed in the middle of a frame
         while True:
             frame = channel.take()
             if frame is None:
                 break
             kind, _, payload = frame
             if kind not in (protocol.PART, protocol.SAVED):
-                return False  # user code has written to our connection to the kernel
+                return False  # user code has written to this connection
             send(kind, payload)
             if kind == protocol.SAVED:
                 return True
     return False
 
 
-def _end(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # it had no time to make its group, or is gone
-    try:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass  # the code's own handler has reaped it
-
-
 class IncomingSegments:
-    """Parts from the host, put together to segments."""
+    """Parts from the host, joined to segments."""
 
     def __init__(self) -> None:
         self._segments: List[Tuple[Dict[str, Any], bytes]] = []
         self._pieces: List[bytes] = []
 
     def add(self, payload: bytes) -> Optional[str]:
-        """Takes one part. At the end, gives the version of Python that wrote them."""
+        """Takes one part. Returns None, or after the last part the version of Python that wrote them."""
         (length,) = _LENGTH.unpack_from(payload)
         header = json.loads(payload[4 : 4 + length])
         if header.get("end"):
@@ -163,9 +156,10 @@ class IncomingSegments:
         return None
 
     def load(self, namespace: Dict[str, Any], python: str, remember: Callable[[str, str], None]) -> Dict[str, Any]:
-        told = durable_load.load(namespace, self._segments, python=python)
-        for name, text in told.get("cells", {}).items():
+        outcome = durable_load.load(namespace, self._segments, python=python)
+        for name, text in outcome.get("cells", {}).items():
             remember(name, text)
-        # A checkpoint may come from before these bounds, or be damaged.
-        lost = [{"name": shorten_name(one["name"]), "reason": one["reason"]} for one in told["lost"][:MOST_VARIABLES]]
-        return {"restored": [shorten_name(name) for name in _named(told["restored"])[:MOST_VARIABLES]], "lost": lost}
+        # A checkpoint may be damaged, or older than these limits.
+        lost = [{"name": shorten_name(one["name"]), "reason": one["reason"]} for one in outcome["lost"]]
+        restored = [shorten_name(name) for name in _named(outcome["restored"])[:MOST_VARIABLES]]
+        return {"restored": restored, **_first_lost(lost)}

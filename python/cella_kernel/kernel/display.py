@@ -1,6 +1,6 @@
-"""MIME bundles: how a value wants to be shown, by the method names that Jupyter uses; matplotlib figures as PNG.
+"""MIME bundles: the rich forms of a value, from the methods that Jupyter also calls; matplotlib figures as PNG.
 
-matplotlib itself is imported only by user code.
+Only user code imports matplotlib.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _METHODS = (
     ("_repr_javascript_", "application/javascript"),
     ("_repr_pdf_", "application/pdf"),
 )
-# Beside the text that every display has.
+# Each display also has a text form.
 _MOST_FORMS = MOST_MIME_TYPES - 1
 
 
 def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
-    """The rich forms of a value by MIME type, none where it has only its repr; and how many were too many."""
+    """The rich forms of a value by MIME type (none if it has only a repr), and how many were left out as too many."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return {}, 0
@@ -57,7 +57,7 @@ def bundle(value: Any) -> Tuple[Dict[str, Any], int]:
 
 
 def _portable_form(data: Any) -> Any:
-    """Text stays text, bytes become base64, anything else must be made of JSON's types."""
+    """Text as it is, bytes as base64, and anything else as a value that can be sent."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return base64.b64encode(data).decode("ascii")
     if isinstance(data, str):
@@ -66,7 +66,7 @@ def _portable_form(data: Any) -> Any:
 
 
 def _ask(value: Any, method: str, **arguments: Any) -> Any:
-    # On the class, as for every special method: an object that answers to any attribute has no rich form.
+    # Looked up on the class, as special methods are: an object that has every attribute has no rich form.
     if getattr(type(value), method, None) is None:
         return None
     try:
@@ -87,7 +87,7 @@ def _png(figure: Any) -> str:
 
 
 def _take_figure(figure: Any) -> str:
-    """The picture of a figure that is shown as a value, and so not once more at the cell's end."""
+    """The picture of a figure that is the cell's value. Closes the figure, so that it is not shown again."""
     picture = _png(figure)
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
@@ -99,7 +99,7 @@ def show_figures() -> None:
     """Shows every open figure, oldest first, and closes it."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if _publish is None or pyplot is None or not hasattr(pyplot, "get_fignums"):
-        return  # still being imported, by another thread or after an interrupt
+        return  # the import is still running, or was interrupted
     for number in pyplot.get_fignums():
         figure = pyplot.figure(number)
         if figure.get_axes() or figure.texts:
@@ -112,7 +112,7 @@ _publish: Optional[Callable[[Dict[str, Any]], None]] = None
 
 
 def install_figures(publish: Callable[[Dict[str, Any]], None]) -> None:
-    """`plt.show()` shows figures with `publish`, once the code imports pyplot."""
+    """Has `plt.show()` show figures with `publish` as soon as the code imports pyplot."""
     global _publish
     _publish = publish
     execution_context.change_on_import("matplotlib.pyplot", _show_here)

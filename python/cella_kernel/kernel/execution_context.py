@@ -1,6 +1,6 @@
-"""Which execution the running code belongs to: threads, tasks and pool work keep the one that started them.
+"""The execution that the running code belongs to. Threads, tasks and pool work keep that of the code that started them.
 
-Modules that only user code imports are changed when it imports them.
+Modules that only user code imports are patched when it imports them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from _thread import get_ident
 from contextvars import ContextVar
 from typing import Any, Callable, Set
 
-# 0 if unknown. A task copies it from the code that starts it; a thread is given it here.
+# 0 if unknown. A task copies it from the code that starts it; for threads, this module copies it.
 execution: "ContextVar[int]" = ContextVar("cella_execution", default=0)
-# The threads that the code has started and that have not ended.
+# Running threads that the code has started.
 live_threads: Set[int] = set()
 
 _OWNER = "_cella_execution"
@@ -39,7 +39,7 @@ def install() -> None:
 
 
 def forget() -> None:
-    """In a fork: threads stay behind."""
+    """In a fork, which has none of the threads."""
     live_threads.clear()
 
 
@@ -65,7 +65,7 @@ def _track_threads(kind: Any) -> None:
 
 
 def _track_pool_work(module: Any) -> None:
-    """Work in a pool belongs to the execution that submitted it, not to the one that made the pool."""
+    """Work in a pool belongs to the execution that submits it, not to the one that has created the pool."""
     item = getattr(module, "_WorkItem", None)
     if item is None:
         return
@@ -88,7 +88,7 @@ def _track_pool_work(module: Any) -> None:
 
 
 class _ImportHook:
-    """On sys.meta_path, until the one module that it is about is looked for."""
+    """On sys.meta_path until its module is imported."""
 
     def __init__(self, name: str, change: Callable[[Any], None]) -> None:
         self._name = name

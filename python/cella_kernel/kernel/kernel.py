@@ -1,4 +1,4 @@
-"""One live interpreter: takes frames from the host, runs cells on the main thread, answers with frames."""
+"""One live interpreter: receives frames from the host, runs cells on the main thread, and answers with frames."""
 
 from __future__ import annotations
 
@@ -9,41 +9,35 @@ import functools
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from .. import cell_sources, frames, introspection, namespaces, packages, protocol
+from .. import cell_sources, introspection, namespaces, packages, protocol
+from ..durable.variables import LAST_RESULTS
 from ..host_connection import CallError, HostConnection
-from ..interrupt_slot import InterruptSlot
-from ..interrupts import Interrupts, whole
+from ..interrupts import Interrupts, InterruptSlot, uninterrupted
 from ..protocol import KERNEL_FDS, LARGEST_ANSWER_BYTES, LARGEST_VALUE_BYTES, LEAST_OPEN_FILES, LONGEST_PROMPT, MARKER_BYTES
 from ..sandbox import linux
 from ..sandbox.linux import LayerError
 from ..values import oversize, pack, portable, short_repr
-from . import cells, checkpoint_io, display, execution_context, snapshot, stdin
+from . import cells, checkpoint_io, display, execution_context, snapshot, stdin, warm_up
 from .output import Output
-from .spare_scheduling import SpareScheduling
 
 _CONTROL, _OUT, _ERR, _OUT_READER, _ERR_READER, _REGISTRATION = KERNEL_FDS
 _ABOVE = LEAST_OPEN_FILES - 64
 _SPAWNS = frozenset(("os.system", "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "pty.spawn"))
-_WARM_UP_ROUNDS = 20
-_WARM_UPS = 3
-# It has what most first cells have: a name, a call, an operation and a value.
-_WARM_UP = bytes(MARKER_BYTES) + b"warm = [0]\nlen(warm) + 1\n"
 
 
 class Kernel:
-    """Built once, in the template, so that every kernel forked from it shares the memory of its machinery."""
+    """Built once, in the template, so that all kernels forked from it share its memory."""
 
     def __init__(self) -> None:
         self._interrupts = Interrupts()
         self._host = HostConnection(_CONTROL, self._interrupts)
         self._output = Output((_OUT, _ERR), (_OUT_READER, _ERR_READER))
-        # 0 until a process has become a kernel: hooks do nothing before that.
+        # 0 until this process has become a kernel: until then, hooks do nothing.
         self._pid = 0
         module = ModuleType("__main__")
         module.__dict__["__builtins__"] = builtins
@@ -51,9 +45,9 @@ class Kernel:
         self._namespace = module.__dict__
         self._runner = cells.CellRunner(self._namespace, self._interrupts)
         self._executing = 0
-        # Started ahead, and not yet taken by a session.
+        # Whether this kernel was started ahead and no session has taken it yet.
         self._spare = False
-        # Held from a mark to its frame, so that a thread's display never comes between an execution and its end.
+        # Held from the markers in the output to their frame, so that displays of other threads stay in order with both.
         self._ordering = _thread.RLock()
         self._incoming = checkpoint_io.IncomingSegments()
         self._builtins = dict(vars(builtins))
@@ -61,7 +55,7 @@ class Kernel:
         sys.addaudithook(self._before_children)
 
     def install(self) -> None:
-        """Takes the places that user code looks at."""
+        """Replaces what user code sees: `__main__`, `input`, `display` and so on."""
         sys.modules["__main__"] = self._main
         stdin.install(self._ask)
         cell_sources.install()
@@ -71,52 +65,38 @@ class Kernel:
         namespaces.install(self._host)
         self._builtins = dict(vars(builtins))
 
-    def be_spare(self) -> None:
+    def become_spare(self) -> None:
         """This kernel is started ahead, without a session."""
         self.warm_up(rounds=2)
         _reseed()
         self._spare = True
 
-    def warm_up(self, rounds: int = _WARM_UP_ROUNDS) -> None:
-        """Runs a few cells without a host.
-
-        In the template: what the interpreter adapts to its first calls is then shared by all kernels. In a spare: the
-        memory that the first cell will write to becomes private ahead of time, while no session waits.
-        """
-        host, ours = socket.socketpair()
-        pipes = [os.pipe(), os.pipe()]
-        ends = (ours.fileno(), pipes[0][1], pipes[1][1], pipes[0][0], pipes[1][0], ours.fileno())
-        for fd, number in zip(ends, KERNEL_FDS):
-            os.dup2(fd, number, inheritable=False)
-        sample = json.dumps({"env": {}, "reseed": False, "sample": [1, "text"]}).encode()
-        for _ in range(rounds):
-            host.sendall(frames.HEADER.pack(len(sample), protocol.START, 0) + sample)
-            self._handle(*self._host.next_frame())
-            for cell in (b"warm = 1\n", b"warm\n"):
-                self._execute(0, bytes(MARKER_BYTES) + cell, self._host.send)
-            host.recv(65536)
+    def warm_up(self, rounds: int = warm_up.ROUNDS) -> None:
+        """Runs a few cells without a host, in the template or in a spare. See warm_up.py."""
+        with warm_up.standalone_host() as (send_start, discard):
+            for _ in range(rounds):
+                send_start()
+                self._handle(*self._host.next_frame())
+                for cell in warm_up.CELLS:
+                    self._execute(0, cell, self._host.send)
+                discard()
         self._forget_warm_up()
-        host.close()
-        ours.close()
-        for fd in (*KERNEL_FDS, *pipes[0], *pipes[1]):
-            os.close(fd)
 
-    def _forget_warm_up(self) -> None:
-        for name in ("warm", "_", "__", "___"):
-            self._namespace.pop(name, None)
-        cell_sources.forget_all()
-
-    def _warm_up_spare(self, rounds: int = 1) -> None:
-        """Does in a spare all that its first cell will do, without sending anything: the memory for it is then ready."""
+    def _warm_up_first_cell(self, rounds: int = 1) -> None:
+        """Does in a spare what its first cell will do, and sends nothing, so that the memory for it is ready."""
         for _ in range(rounds):
-            self._execute(0, _WARM_UP, _send_nowhere)
+            self._execute(0, warm_up.FIRST_CELL, _discard)
         self._forget_warm_up()
         self._spare = True
 
+    def _forget_warm_up(self) -> None:
+        for name in (warm_up.VARIABLE, *LAST_RESULTS):
+            self._namespace.pop(name, None)
+        cell_sources.forget_all()
+
     def adopt(self, descriptors: List[int], registration: int, slot: InterruptSlot) -> None:
-        """This process becomes the kernel. `descriptors`: the connection, both pipes' writing ends, then their reading ends."""
-        taken = [*descriptors, registration]
-        self._move(taken, KERNEL_FDS)
+        """This process becomes the kernel. `descriptors`: the connection, the writing ends of two pipes, their reading ends."""
+        self._move([*descriptors, registration], KERNEL_FDS)
         for name in ("SIGPIPE", "SIGXFSZ"):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         self._interrupts.arm(slot)
@@ -136,25 +116,25 @@ class Kernel:
 
     def serve(self) -> None:
         if self._spare:
-            self._sleep()
+            self._wait_for_session()
         else:
-            self._say_hello()
+            self._send_hello()
         while True:
             if not self._host.waiting():
-                self._runner.go_on(self._host)
+                self._runner.run_between_cells(self._host)
             self._handle(*self._host.next_frame())
 
-    def _sleep(self) -> None:
-        """Waits until a session is about to take this kernel."""
-        # So that its private memory is allocated before a session waits for it.
-        self._warm_up_spare(_WARM_UPS)
-        scheduling = SpareScheduling()
-        self._say_hello()
+    def _wait_for_session(self) -> None:
+        """In a spare: waits until a session takes this kernel, or is about to."""
+        # Its private memory is then allocated before a session waits for it.
+        self._warm_up_first_cell(warm_up.SPARE_ROUNDS)
+        scheduling = warm_up.SpareScheduling()
+        self._send_hello()
         kind, number, payload = self._host.first_frame()
         if kind == protocol.START and number:
-            scheduling.make_way(number - 1)
+            scheduling.leave_processor(number - 1)
         self._handle(kind, number, payload)
-        scheduling.get_up()
+        scheduling.end()
 
     def _handle(self, kind: int, number: int, payload: bytes) -> None:
         if kind == protocol.EXECUTE:
@@ -170,13 +150,13 @@ class Kernel:
         elif kind == protocol.START:
             self._start(json.loads(payload))
 
-    def _say_hello(self) -> None:
+    def _send_hello(self) -> None:
         python, implementation = "%d.%d.%d" % sys.version_info[:3], sys.implementation.name
         hello = {"python": python, "implementation": implementation, "tag": self._output.new_tag()}
         self._host.send(protocol.HELLO, 0, pack(hello))
 
     def _start(self, settings: Dict[str, Any]) -> None:
-        """What differs between sessions of one policy: it comes before the first cell."""
+        """Applies the settings of the session, before its first cell."""
         os.environ.update(settings["env"])
         if "TZ" in settings["env"]:
             time.tzset()
@@ -185,17 +165,17 @@ class Kernel:
         if settings.get("packages"):
             packages.use(settings["packages"])
         if self._spare:
-            # A session is about to take it and to send a cell: it should be awake by then. With settings of its own, the
-            # session has taken it already, and the cell may come at once.
+            # A START without settings says that a session is about to take this spare: there is time to warm up. With
+            # settings, the session has taken it, and the cell can come at once.
             if not settings["env"] and not settings.get("packages"):
-                self._warm_up_spare()
-            self._host.expect()
+                self._warm_up_first_cell()
+            self._host.expect_frame()
 
     def _take_snapshot(self, number: int) -> None:
-        """Takes a snapshot: a fork that can become a kernel at any time. Reports whether it could be made."""
+        """Takes a snapshot, and reports whether that was possible. The snapshot returns here when it becomes a kernel."""
         answer: Dict[str, Any] = {}
         try:
-            self._output.rest()
+            self._output.prepare_fork()
             restored = snapshot.take(number, _REGISTRATION, KERNEL_FDS[:-1])
         except (snapshot.ForkUnsafe, LayerError, OSError) as error:
             answer, restored = {"unsafe": str(error)}, None
@@ -205,7 +185,7 @@ class Kernel:
             self._host.send(protocol.SNAPSHOT_TAKEN, number, pack(answer))
 
     def _save(self, number: int, settings: Dict[str, Any]) -> None:
-        self._output.rest()
+        self._output.prepare_fork()
         send = functools.partial(self._send_as, number)
         checkpoint_io.save(send, self._namespace, cell_sources.texts(), settings["limitBytes"], settings["seconds"])
 
@@ -218,16 +198,16 @@ class Kernel:
             return
         incoming, self._incoming = self._incoming, checkpoint_io.IncomingSegments()
         try:
-            told = incoming.load(self._namespace, python, cell_sources.remember_again)
+            outcome = incoming.load(self._namespace, python, cell_sources.remember_again)
         except BaseException as error:
-            # Whatever went wrong while variables were loaded, the kernel goes on with those that were.
-            told = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
+            # The kernel continues with the variables that were loaded.
+            outcome = {"restored": [], "lost": [{"name": "*", "reason": cells.describe(error)["message"][:300]}]}
         self._repair()
         self._output.flush()
-        self._host.send(protocol.LOADED, number, pack(told))
+        self._host.send(protocol.LOADED, number, pack(outcome))
 
     def _restore_snapshot(self, restored: snapshot.RestoredSnapshot) -> None:
-        """In a snapshot: this process is the kernel from here on, in the state that was kept."""
+        """In a snapshot: this process becomes the kernel, in the state of the snapshot."""
         self._pid = os.getpid()
         self._host.belong_to(self._pid)
         self._move(restored.descriptors, KERNEL_FDS[:-1])
@@ -238,9 +218,9 @@ class Kernel:
         self._interrupts.move(restored.slot)
         _fix_main_thread_id()
         linux.die_with_parent()
-        self._say_hello()
+        self._send_hello()
 
-    @whole
+    @uninterrupted
     def _execute(self, number: int, payload: bytes, tell: Callable[[int, int, bytes], None]) -> None:
         self._spare = False
         with self._ordering:
@@ -266,7 +246,7 @@ class Kernel:
                 result = {"status": "ok", "exitCode": 0}
         self._interrupts.finish(number)
         if self._pid and os.getpid() != self._pid:
-            # A child that the cell forked, and that came to the cell's end: this kernel is not its own.
+            # A child that the cell has forked and that has reached the end of the cell. It is not the kernel.
             self._output.flush()
             os._exit(0 if result["status"] == "ok" else 1)
         with self._ordering:
@@ -299,7 +279,7 @@ class Kernel:
             display.show_figures()
 
     def _display(self, *values: Any) -> None:
-        """Show values in the middle of a cell, as rich as they can be shown."""
+        """Shows values in the middle of a cell, in their richest form."""
         for value in values:
             text, _ = short_repr(value)
             bundle, left_out = display.bundle(value)
@@ -307,16 +287,16 @@ class Kernel:
 
     def publish(self, bundle: Dict[str, Any], left_out: int = 0) -> None:
         if os.getpid() != self._pid:
-            return  # a child that the code forked: it has no host to show anything to
+            return  # a child that the code has forked: it has no connection to the host
         size = len(pack(bundle))
         if size > LARGEST_VALUE_BYTES:
-            raise ValueError("a display of %d bytes is too large: %d are allowed" % (size, LARGEST_VALUE_BYTES))
+            raise ValueError("a display of %d bytes is too large: at most %d are allowed" % (size, LARGEST_VALUE_BYTES))
         with self._interrupts, self._ordering:
             owner = execution_context.execution.get() or self._executing
             if owner == self._executing:
                 markers = self._output.sync(always=True)
             else:
-                # By a thread or a task whose cell is over: it need not wait for the output of the one that runs.
+                # From a thread or task of an earlier cell: the output of the current cell need not come first.
                 self._output.flush()
                 markers = 0, 0
             shown = {"data": bundle, "markers": markers, **({"dataCut": left_out} if left_out else {})}
@@ -333,7 +313,7 @@ class Kernel:
         except CallError as error:
             raise EOFError(str(error)) from None
 
-    @whole
+    @uninterrupted
     def _answer(self, number: int, request: Dict[str, Any]) -> None:
         try:
             self._interrupts.begin(number)
@@ -343,7 +323,7 @@ class Kernel:
                 self._interrupts.end()
             answer = pack({"value": value})
             if len(answer) > LARGEST_ANSWER_BYTES:
-                raise ValueError("the answer is too large: it has %d bytes" % len(answer))
+                raise ValueError("the answer is too large: %d bytes, at most %d are allowed" % (len(answer), LARGEST_ANSWER_BYTES))
         except BaseException as error:
             self._interrupts.end()
             answer = pack({"error": cells.describe(error)})
@@ -352,19 +332,19 @@ class Kernel:
         self._host.send(protocol.ANSWER, number, answer)
 
     def _repair(self) -> None:
-        """Puts back what every later cell needs: names of builtins that the code deleted."""
+        """Restores builtins that the code has deleted, because later cells need them."""
         present = builtins.__dict__
         if len(present) < len(self._builtins):
             for name, value in self._builtins.items():
                 present.setdefault(name, value)
 
     def _before_children(self, event: str, _arguments: Any) -> None:
-        """Text that was printed before a child starts comes out before what the child writes."""
+        """An audit hook: before a child starts, flushes output, so that it comes before the child's."""
         if self._pid and event in _SPAWNS:
             self._output.flush()
 
     def _in_child(self) -> None:
-        """A fork by the code: the child keeps the output, and loses the host."""
+        """In a child that the code has forked: it keeps the output and closes the connection to the host."""
         if not self._pid:
             return
         self._ordering = _thread.RLock()
@@ -377,22 +357,22 @@ the_kernel: Optional[Kernel] = None
 
 
 def preload(names: Sequence[str]) -> List[Dict[str, str]]:
-    """Imports modules that every kernel finds ready. Gives those that could not be, with the reason."""
+    """Imports modules for all kernels. Returns those that could not be imported, with the reason."""
     failed = []
     for name in names:
         try:
             __import__(name)
-        except Exception as error:  # any module may fail in any way; the host is told which did
+        except Exception as error:  # a module can raise anything
             failed.append({"name": name, "reason": "%s: %s" % (type(error).__name__, error)})
     return failed
 
 
 def build() -> None:
-    """In the template: makes the kernel that every process forked from it may become."""
+    """In the template: creates the kernel that processes forked from it can become."""
     global the_kernel
-    # Every save and load uses it; importing it takes as long as all the rest of a save.
+    # Saves and loads use it, and importing it takes as long as the rest of a save.
     preload(["cloudpickle"])
-    # Imports have left names in the interpreter's lookup cache: replacing each would cost every kernel a private page.
+    # Imports have filled the interpreter's lookup cache: replacing its entries would cost each kernel private pages.
     if hasattr(sys, "_clear_type_cache"):
         sys._clear_type_cache()
     the_kernel = Kernel()
@@ -401,22 +381,22 @@ def build() -> None:
 
 
 def _reseed() -> None:
-    """Kernels come from one template: what is random must differ all the same."""
+    """Gives this kernel random numbers of its own, as all kernels are forked from one template."""
     random = sys.modules.get("random")
     if random is not None:
         random.seed()
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
-        # By an array: seeding without one takes a hundred times as long.
+        # Seeding without an array takes a hundred times as long.
         numpy.random.seed(numpy.frombuffer(os.urandom(64), dtype="u4"))
 
 
-def _send_nowhere(_kind: int, _number: int, _payload: bytes) -> None:
+def _discard(_kind: int, _number: int, _payload: bytes) -> None:
     pass
 
 
 def _fix_main_thread_id() -> None:
-    """After a fork without Python's hooks: the main thread has another number."""
+    """Corrects the id of the main thread after a fork without Python's hooks."""
     main_thread = getattr(sys.modules.get("threading"), "_main_thread", None)
     if main_thread is not None and hasattr(main_thread, "_set_native_id"):
         main_thread._set_native_id()

@@ -1,8 +1,8 @@
-"""sys.stdout and sys.stderr as bytes on descriptors 1 and 2, and the markers that put them in order with frames.
+"""sys.stdout and sys.stderr as bytes on descriptors 1 and 2, and the markers that put the bytes in order with frames.
 
-Text of threads and tasks whose cell is over goes out in pieces, each tagged with its execution. A piece is `tag,
-execution u32, length u16, text` in one write of at most PIPE_BUF bytes, so that nothing that others write to the same
-pipe comes between. The tag is random: no text holds it by chance.
+Text of threads and tasks whose cell has ended is written in pieces, each tagged with its execution. A piece is `tag,
+execution u32, length u16, text` in one write of at most PIPE_BUF bytes, so that nothing else can be written in between.
+The tag is random, so no text contains it by chance.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..sandbox.linux import libc
 from . import execution_context
 
 _HEADER = Struct("<IH")
-# Of text, in one piece: a piece is no larger than what POSIX writes to a pipe as a whole.
-_MOST = LARGEST_PIECE_BYTES - TAG_BYTES - _HEADER.size
-# Past this, a writer waits until it is flushed.
+# The most text in a piece: POSIX writes no more than LARGEST_PIECE_BYTES to a pipe at once.
+_MOST_TEXT = LARGEST_PIECE_BYTES - TAG_BYTES - _HEADER.size
+# If more characters are waiting, the writer flushes them.
 _MOST_WAITING = 8192
 
 
 def _new_tag() -> bytes:
-    """It begins with a byte that is in no UTF-8 text."""
+    """A random tag. Its first byte never occurs in UTF-8."""
     return b"\xff" + os.urandom(TAG_BYTES - 1)
 
 
 class TaggedOutput:
-    """What waits to be written so to one stream. Nothing is held while the code's own functions may run."""
+    """Tagged text that waits to be written to one stream. No lock is held while functions of the code can run."""
 
     def __init__(self, fd: int, pipe: int) -> None:
         self.tag = b""
@@ -46,7 +46,7 @@ class TaggedOutput:
         self._writer = 0
 
     def possible(self) -> bool:
-        """False if the code has redirected the descriptor: a tag means something to the host only."""
+        """False if the code has redirected the descriptor, as only the host understands tags."""
         if not self.tag:
             return False
         try:
@@ -66,7 +66,7 @@ class TaggedOutput:
         return len(text)
 
     def flush(self) -> None:
-        # A print by a signal handler in the middle of this: the writer that is active writes it, or the next one.
+        # If a signal handler prints during a flush, that flush or the next one writes its text.
         if not self._waiting or self._writer == get_ident():
             return
         with self._lock:
@@ -79,7 +79,7 @@ class TaggedOutput:
                 self._writer = 0
 
     def start_over(self) -> None:
-        """In a fork: what waited is written by the process that it came from."""
+        """In a fork: drops waiting text, which the other process writes."""
         self._waiting.clear()
         self._size = 0
         self._lock = _thread.allocate_lock()
@@ -93,8 +93,8 @@ class TaggedOutput:
         data = "".join(parts).encode("utf-8", "backslashreplace")
         begin = 0
         while begin < len(data):
-            end = min(begin + _MOST, len(data))
-            # Between two characters.
+            end = min(begin + _MOST_TEXT, len(data))
+            # Cuts between two characters.
             while end < len(data) and data[end] & 0xC0 == 0x80:
                 end -= 1
             self._write_piece(self.tag + _HEADER.pack(execution, end - begin) + data[begin:end])
@@ -102,7 +102,7 @@ class TaggedOutput:
 
     def _write_piece(self, piece: bytes) -> None:
         while piece:
-            # One write, except where there is no pipe, and so no other writer.
+            # A pipe takes it in one write. Anything else has no other writer.
             piece = piece[os.write(self._pipe, piece) :]
 
 
@@ -110,36 +110,36 @@ _text_write, _text_flush = io.TextIOWrapper.write, io.TextIOWrapper.flush
 _owner = execution_context.execution.get
 _FIRST_FLUSH_S = 0.002
 _NEXT_FLUSH_S = 0.01
-# To a stream's plain `write`: its own, and the one by which the count is asked.
+# References to a stream's plain `write`: the stream's, and the argument of sys.getrefcount.
 _OWN_REFERENCES = 2
 
 
 class Flusher:
-    """One parked thread that flushes output shortly after it begins, and while its cell goes on. None before a print.
+    """One thread that flushes output shortly after the first print and for as long as the cell runs. Started by a print.
 
-    While it is at work and the code has no threads, streams write without a detour through Python. Threads take turns:
-    text of two that write at once would change places, and which of it came before the end of a cell would be unknown.
+    While it is armed and the code has no other threads, streams use the fast `write` in C. With other threads, writes are
+    serialized: otherwise their texts could change places, and nobody would know which came before the end of a cell.
     """
 
     def __init__(self) -> None:
-        # The cell that runs, if one does: then it goes on until the cell ends, else until it has flushed once.
+        # During a cell, the thread flushes until the cell ends; otherwise it flushes once.
         self.in_cell = False
         self.executing = 0
-        # Whether others than the cell's own code may print, or it may itself from several threads.
-        self.crowded = True
+        # Whether several threads or tasks may print.
+        self.concurrent = True
         self.lock = _thread.RLock()
         self.armed = False
         self._streams: List["Stream"] = []
-        # Always locked while its thread waits; another lock, or none, tells a thread to end.
+        # Locked while the thread waits. A thread ends when this is no longer its lock.
         self._wakeup: Optional["_thread.LockType"] = None
 
     def add(self, stream: "Stream") -> None:
         self._streams.append(stream)
 
-    def begin(self, execution: int, crowded: bool) -> None:
-        """A cell begins. Where the code has kept a stream's plain `write`, nothing else would tell of a print."""
+    def begin(self, execution: int, concurrent: bool) -> None:
+        """A cell begins. Arms at once if the code holds a stream's plain `write`, which does not arm this."""
         self.executing = execution
-        self.crowded = crowded
+        self.concurrent = concurrent
         self.in_cell = True
         for stream in self._streams:
             if sys.getrefcount(stream.write_plainly) > _OWN_REFERENCES:
@@ -156,7 +156,7 @@ class Flusher:
             try:
                 _thread.start_new_thread(self._run, (wakeup,))
             except RuntimeError:
-                # No thread can be had at the limit on processes or memory: the text goes out at once, then.
+                # At the limit on processes or memory, no thread can start: flush now.
                 self._wakeup = None
                 self.armed = False
                 self.flush_all()
@@ -166,43 +166,43 @@ class Flusher:
                 self._wakeup.release()
             except RuntimeError:
                 pass  # another thread was faster
-        if not self.crowded:
+        if not self.concurrent:
             for stream in self._streams:
                 stream.__dict__["write"] = stream.write_plainly
 
-    def crowd(self) -> None:
-        """The code is about to start a thread."""
-        self.crowded = True
+    def on_thread_start(self) -> None:
+        """The code is about to start a thread: from now on, writes are serialized."""
+        self.concurrent = True
         for stream in self._streams:
             stream.__dict__.pop("write", None)
 
     def end(self) -> None:
-        """The cell is over: what its threads print from here on carries its number, and comes after what they have."""
+        """The cell has ended: flushes its text. From now on, text of its threads is tagged with its number."""
         with self.lock:
             self.in_cell = False
             self.executing = 0
-            self.crowded = True
+            self.concurrent = True
             self.disarm()
             for stream in self._streams:
                 try:
                     stream.flush()
                 except (OSError, ValueError):
-                    pass  # the code closed the descriptor: nothing more can be written there in this cell
+                    pass  # the code has closed the descriptor
 
     def disarm(self) -> None:
         self.armed = False
         for stream in self._streams:
             stream.__dict__.pop("write", None)
 
-    def leave(self) -> None:
-        """Has the thread end, so that this process can be forked; the next print starts another."""
+    def end_thread(self) -> None:
+        """Ends the thread, so that this process can be forked. The next print starts another."""
         wakeup, self._wakeup = self._wakeup, None
         self.disarm()
         if wakeup is not None and wakeup.locked():
             wakeup.release()
 
     def forget(self) -> None:
-        """After a fork: the thread is not in this process, nor are others that may have written."""
+        """In a fork, which has neither the thread nor the other threads that may have held the lock."""
         self.disarm()
         self._wakeup = None
         self.lock = _thread.RLock()
@@ -213,7 +213,7 @@ class Flusher:
                 stream.flush()
                 stream.tagged.flush()
             except (OSError, ValueError):
-                pass  # the code closed the descriptor or the stream; its next write will fail
+                pass  # the code has closed the descriptor or the stream; its next write will fail
 
     def _run(self, wakeup: "_thread.LockType") -> None:
         while self._wakeup is wakeup:
@@ -228,7 +228,7 @@ class Flusher:
 
 
 class Stream(io.TextIOWrapper):
-    """Text on one descriptor, buffered in blocks; what C code and children write comes out of the same place."""
+    """Text on one descriptor, buffered in blocks. C code and child processes write to the same descriptor."""
 
     def __init__(self, fd: int, name: str, flusher: Flusher, pipe: int) -> None:
         raw = io.FileIO(fd, "wb", closefd=False)
@@ -249,8 +249,8 @@ class Stream(io.TextIOWrapper):
         flusher = self._flusher
         with flusher.lock:
             owner = _owner()
-            # Looked at here: the cell of a thread cannot end before its text is where the cell's is.
-            if owner == flusher.executing or not owner or not flusher.crowded or not self.tagged.possible():
+            # Checked while the lock is held: the cell of this thread cannot end before its text is in the cell's stream.
+            if owner == flusher.executing or not owner or not flusher.concurrent or not self.tagged.possible():
                 owner = 0
                 count = _text_write(self, text)
         if owner:
@@ -264,22 +264,22 @@ class Stream(io.TextIOWrapper):
             _text_flush(self)
 
     def detach(self) -> io.FileIO:  # type: ignore[override]
-        """The code gets a file of its own; this one would be of no use to later cells without its buffer."""
+        """Gives the code another file: without its buffer, later cells could not use this one."""
         self.flush()
         return io.FileIO(self.fileno(), "wb", closefd=False)
 
     def close(self) -> None:
-        """Closing would end the output of every later cell; the text is flushed instead."""
+        """Only flushes: closing would end the output of all later cells."""
         self.flush()
 
 
 class Output:
-    """Both streams of a kernel. `sync` makes all that was written so far come before the next frame."""
+    """Both streams of a kernel. `sync` ensures that everything written so far comes before the next frame."""
 
     def __init__(self, writers: Tuple[int, int], readers: Tuple[int, int]) -> None:
         self._saved = writers
         self._readers = readers
-        # One call finds pipes that the host has not emptied, and standard descriptors that the code has closed.
+        # One call finds out which pipes the host has not emptied, and which standard descriptors the code has closed.
         self._watch = select.poll()
         for fd in readers:
             self._watch.register(fd, select.POLLIN)
@@ -288,61 +288,61 @@ class Output:
         self._flusher = Flusher()
         self.out = Stream(1, "<stdout>", self._flusher, writers[0])
         self.err = Stream(2, "<stderr>", self._flusher, writers[1])
-        self._mark = b""
-        self._marks = [0, 0]
+        self._marker = b""
+        self._marker_counts = [0, 0]
 
     def flush_at_once(self) -> None:
-        """Where there are no threads: each write goes out with the next line of Python."""
+        """For systems without threads: flushes at each print."""
         self._flusher.arm = self._flusher.flush_all  # type: ignore[method-assign]
 
     def install(self) -> None:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
-        execution_context.on_start = self._flusher.crowd
+        execution_context.on_start = self._flusher.on_thread_start
 
     def new_tag(self) -> bytes:
-        """A new tag of this kernel, which the host is told in HELLO."""
+        """Sets a new tag, which the kernel sends to the host in HELLO."""
         tag = _new_tag()
         self.out.tagged.tag = self.err.tagged.tag = tag
         return tag
 
-    def begin(self, mark: bytes, execution: int, crowded: bool) -> None:
-        """`crowded`: threads or tasks of earlier executions may print meanwhile."""
-        self._mark = mark
-        self._marks = [0, 0]
-        self._flusher.begin(execution, crowded)
+    def begin(self, marker: bytes, execution: int, concurrent: bool) -> None:
+        """`concurrent`: whether threads or tasks of earlier executions may print meanwhile."""
+        self._marker = marker
+        self._marker_counts = [0, 0]
+        self._flusher.begin(execution, concurrent)
 
     def flush(self) -> None:
         self._flusher.flush_all()
         libc.fflush(None)
 
     def sync(self, always: bool = False) -> Tuple[int, int]:
-        """Flushes, and writes a marker to each stream that the host has not read to its end. Returns the markers of each so far."""
+        """Flushes, and writes a marker to each stream that the host has not emptied. Returns the number of markers in each."""
         self.flush()
-        if self._mark:
-            self._write_marks(dict(self._watch.poll(0)), always)
-        return self._marks[0], self._marks[1]
+        if self._marker:
+            self._write_markers(dict(self._watch.poll(0)), always)
+        return self._marker_counts[0], self._marker_counts[1]
 
-    def _write_marks(self, events: Dict[int, int], always: bool) -> None:
+    def _write_markers(self, events: Dict[int, int], always: bool) -> None:
         for index, reader in enumerate(self._readers):
-            # An empty pipe means that the host has read everything: a mark would only cost time.
+            # If the pipe is empty, the host has read everything and needs no marker.
             if (always and index == 0) or events.get(reader, 0) & select.POLLIN:
-                os.write(self._saved[index], self._mark)
-                self._marks[index] += 1
+                os.write(self._saved[index], self._marker)
+                self._marker_counts[index] += 1
 
     def end(self) -> Tuple[int, int]:
-        """The last `sync` of an execution. What comes after it has no mark, until the next `begin`."""
+        """The last `sync` of an execution: no markers are written until the next `begin`."""
         self._flusher.end()
         self.flush()
         events = dict(self._watch.poll(0))
         if events:
-            self._write_marks(events, always=False)
+            self._write_markers(events, always=False)
             self._reopen(events)
-        self._mark = b""
-        return self._marks[0], self._marks[1]
+        self._marker = b""
+        return self._marker_counts[0], self._marker_counts[1]
 
     def _reopen(self, events: Dict[int, int]) -> None:
-        """Gives later cells back the standard descriptors that this one has closed."""
+        """Opens the standard descriptors that this cell has closed, for later cells."""
         for fd, source in ((1, self._saved[0]), (2, self._saved[1])):
             if events.get(fd, 0) & select.POLLNVAL:
                 os.dup2(source, fd)
@@ -352,10 +352,10 @@ class Output:
                 os.dup2(nothing, 0)
                 os.close(nothing)
 
-    def rest(self) -> None:
-        """Nothing is left in a buffer, and no thread of ours: this process can be forked."""
+    def prepare_fork(self) -> None:
+        """Flushes and ends the flusher's thread, so that this process can be forked."""
         self.flush()
-        self._flusher.leave()
+        self._flusher.end_thread()
 
     def after_fork(self) -> None:
         self._flusher.forget()

@@ -1,6 +1,6 @@
-"""A snapshot: a frozen fork of a kernel. It can become a kernel, or fork one and stay.
+"""A snapshot: a frozen fork of a kernel. It can become a kernel, or fork one and stay a snapshot.
 
-It is a child of pid 1, not of the kernel: code that waits for its children never sees it.
+It is a child of pid 1 and not of the kernel, so code that waits for its children does not see it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import time
 from typing import List, Optional, Sequence
 
 from .. import fd_passing
-from ..processes import silence
+from ..processes import silence, stat_fields
 from ..protocol import EXIT_SNAPSHOT_FAILED
 from ..sandbox import linux
 
-# How long, and how often, a thread is looked at before it counts as one that stays; how long it may lack a processor.
+# How long and how often a thread is checked before it counts as one that stays, and the limit on a busy machine.
 _SETTLE_S, _SETTLE_LOOKS, _SETTLE_AGAIN_S = 0.1, 100, 0.0002
 _LONGEST_SETTLE_S = 2.0
 
 
 class ForkUnsafe(Exception):
-    """This process cannot be forked: threads would be missing in the fork, and what they have locked stay locked."""
+    """This process cannot be forked: the fork would lack its other threads, and what they have locked would stay locked."""
 
 
 class RestoredSnapshot:
-    """What a snapshot was handed when it became a kernel: its descriptors, and the number of its interrupt slot."""
+    """What a snapshot gets when it becomes a kernel: its descriptors, and the number of its interrupt slot."""
 
     __slots__ = ("descriptors", "slot")
 
@@ -40,19 +40,19 @@ class RestoredSnapshot:
 def take(number: int, registration: int, own: Sequence[int]) -> Optional[RestoredSnapshot]:
     """Forks a snapshot. Returns None in the kernel, at once, and a value in the snapshot when it becomes a kernel.
 
-    `own` are the descriptors that belong to the kernel alone; the snapshot closes them.
+    The snapshot closes the descriptors `own`, which belong to the kernel alone.
     """
     _check_threads()
     ours, theirs = socket.socketpair()
-    ready, told = socket.socketpair()
-    pid = linux.fork_beside()
+    ready, confirmation = socket.socketpair()
+    pid = linux.fork_sibling()
     if pid:
         theirs.close()
         ours.close()
-        told.close()
+        confirmation.close()
         with ready:
             if ready.recv(1) != b"+":
-                raise ForkUnsafe("the fork could not be kept: too many points are held already")
+                raise ForkUnsafe("the fork could not be kept: there are too many snapshots already")
         return None
     try:
         ready.close()
@@ -60,41 +60,41 @@ def take(number: int, registration: int, own: Sequence[int]) -> Optional[Restore
         for fd in own:
             os.close(fd)
         silence()
-        # Pid 1 tells the kernel once it can be asked for this snapshot, or closes its end.
-        fd_passing.register(registration, {"snapshot": number}, [ours.fileno(), told.fileno()])
+        # Pid 1 confirms to the kernel that it has the snapshot, or closes its end.
+        fd_passing.register(registration, {"snapshot": number}, [ours.fileno(), confirmation.fileno()])
         ours.close()
-        told.close()
+        confirmation.close()
         return _wait_for_restore(theirs, registration)
     except BaseException:
-        # It must not go on as the kernel that it was forked from.
+        # The fork must not continue as the kernel.
         os._exit(EXIT_SNAPSHOT_FAILED)
 
 
-def _wait_for_restore(way: socket.socket, registration: int) -> RestoredSnapshot:
-    """Frozen, until pid 1 hands over a connection. Its end is ours."""
+def _wait_for_restore(pid_one: socket.socket, registration: int) -> RestoredSnapshot:
+    """Waits until pid 1 passes a connection. Exits if pid 1 closes the socket."""
     while True:
         try:
-            _, body, descriptors = fd_passing.receive(way)
+            _, body, descriptors = fd_passing.receive(pid_one)
         except (EOFError, OSError):
             os._exit(0)
         if body["keep"]:
-            pid = linux.fork_beside()
+            pid = linux.fork_sibling()
             if pid:
                 for fd in descriptors:
                     os.close(fd)
                 continue
-        way.close()
+        pid_one.close()
         os.setsid()
         fd_passing.register(registration, {"kernel": body["kernel"]}, [])
         return RestoredSnapshot(descriptors, body["slot"])
 
 
 def _check_threads() -> None:
-    """One thread in all, by the system's own count: it knows those of native libraries too."""
+    """Raises ForkUnsafe unless this process has one thread. The system's count includes threads of native libraries."""
     if not linux.supported():
         raise ForkUnsafe("forks of a kernel need Linux")
     began, looks = time.monotonic(), 0
-    # One that has just ended may still be counted: on a busy machine it waits for a processor to be gone.
+    # The count may include a thread that has just ended: on a busy machine, it needs a processor to disappear.
     while len(os.listdir("/proc/self/task")) > 1:
         waited, looks = time.monotonic() - began, looks + 1
         settled = waited > _SETTLE_S and looks > _SETTLE_LOOKS and _another_stays()
@@ -104,14 +104,13 @@ def _check_threads() -> None:
 
 
 def _another_stays() -> bool:
-    """Whether a thread is there that Python knows, or that waits for something: one on its way out does neither."""
+    """Whether there is a thread that Python knows, or that waits for something. A thread that is ending does neither."""
     if _threads_of_python():
         return True
     own = _thread.get_native_id()
     for name in os.listdir("/proc/self/task"):
         try:
-            with open("/proc/self/task/%s/stat" % name, encoding="utf-8", errors="replace") as file:
-                state = file.read().rpartition(")")[2].split()[0]
+            state = stat_fields("/proc/self/task/" + name)[0]
         except OSError:
             continue  # it has ended
         if int(name) != own and state not in "RXZ":

@@ -1,4 +1,4 @@
-"""input(), getpass and sys.stdin: every line that the code asks for is asked of the host."""
+"""input(), getpass and sys.stdin: the kernel asks the host for every line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ask = Callable[[str, bool], str]
 
 
 class Stdin(io.TextIOBase):
-    """sys.stdin: each line is an input request without a prompt; if nobody answers, the file has ended."""
+    """sys.stdin: each line is an input request without a prompt. If nobody answers, the file ends."""
 
     encoding = "utf-8"
     errors = "strict"
@@ -56,14 +56,14 @@ class Stdin(io.TextIOBase):
 
 def install(ask: Ask) -> None:
     def input(prompt: Any = "", /) -> str:
-        """Ask the person at the other end for one line of text."""
+        """Asks the user for one line of text."""
         if sys.stdin is not stdin:
-            # The code put its own file there, and means to read from it.
+            # The code has replaced sys.stdin and expects to read from it.
             return original(prompt)
         return ask(str(prompt), False)
 
     def ask_password(prompt: str = "Password: ", stream: Any = None) -> str:
-        """Ask for one line without showing it."""
+        """Asks the user for one line without showing it."""
         return ask(str(prompt), True)
 
     original = builtins.input

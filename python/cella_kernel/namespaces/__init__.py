@@ -1,7 +1,7 @@
-"""`tools`, `skills`, `artifacts` and `deps`: what every kernel starts with.
+"""`tools`, `skills`, `artifacts` and `deps`: the objects that every kernel starts with.
 
-Each is a thin proxy: a call becomes a frame to the host, which decides and does the work. There is nothing in here to
-get around: no key, no address, no switch.
+Each sends its calls to the host, which decides and does the work. There are no keys, addresses or switches in the kernel
+that code could use to get around the host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tools import tools
 
 
 def install(connection: HostConnection) -> None:
-    """As builtins, so that they are there after every reset, restore and rollback, and are no names of the code's own."""
+    """Adds them to the builtins, so that they survive each reset, restore and rollback, and are no variables of the code."""
     host.connect(connection)
     builtins.tools = tools  # type: ignore[attr-defined]
     builtins.skills = skills  # type: ignore[attr-defined]

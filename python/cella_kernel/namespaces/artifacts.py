@@ -1,6 +1,6 @@
-"""`artifacts`: text, bytes, JSON values, pandas frames, figures and files that are kept by name, and their bytes.
+"""`artifacts`: text, bytes, JSON values, pandas frames, figures and files that the host stores by name.
 
-Decoding never runs code that the bytes bring: no pickle.
+Decoding an artifact never runs code from it: there is no pickle.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _CHUNK = 4 << 20
 
 
 class Artifacts:
-    """What is kept beyond this session, by name.
+    """Data that outlives this session, stored by name.
 
     artifacts.save("report", "text, bytes, a JSON value, a frame, a figure, or an open file", description="...")
-    artifacts.load("report")               what was saved, as what it was
-    artifacts.load("report", path="r.txt") its bytes in a file, for large ones
-    artifacts.get("report")                what is known of it: type, size, times, description, metadata
+    artifacts.load("report")               returns what was saved, with its type
+    artifacts.load("report", path="r.txt") writes the bytes to a file, for large artifacts
+    artifacts.get("report")                returns type, size, times, description and metadata
     artifacts.list(), .exists(name), .delete(name)
     """
 
@@ -31,17 +31,17 @@ class Artifacts:
     def save(
         self, name: str, value: Any, description: str = "", metadata: Optional[Dict[str, Any]] = None
     ) -> Dict[str, Any]:
-        """Keeps a value under a name, in place of what had it before."""
+        """Saves a value under a name, and replaces an artifact that has the name."""
         content, facts = _encode(value)
         try:
             return _send(name, content, {**facts, "description": description, "metadata": _require_json(metadata or {})})
         finally:
-            # A file that the code has opened is the code's to close.
+            # Closes a file that `_encode` has opened. The code closes its own files.
             if isinstance(value, os.PathLike) and not isinstance(content, bytes):
                 content.close()
 
     def load(self, name: str, path: Union[str, "os.PathLike[str]", None] = None) -> Any:
-        """What was saved. With `path`, its bytes are written to that file, and the path is given."""
+        """Returns what was saved. With `path`, writes its bytes to that file, and returns the path."""
         opened = host.call("artifacts.open", name=name)
         handle, info = opened["handle"], opened["info"]
         try:
@@ -52,18 +52,18 @@ class Artifacts:
                     file.write(chunk)
             return path
         finally:
-            _let_go("artifacts.close", handle)
+            _close("artifacts.close", handle)
 
     def get(self, name: str) -> Dict[str, Any]:
-        """What is known of an artifact, without its content."""
+        """Returns the facts of an artifact, without its content."""
         return host.call("artifacts.get", name=name)
 
     def list(self) -> List[Dict[str, Any]]:
-        """What is known of every artifact, by name."""
-        return host.every("artifacts.list")
+        """Returns the facts of all artifacts, sorted by name."""
+        return host.list_all("artifacts.list")
 
     def exists(self, name: str) -> bool:
-        """Whether there is one of that name."""
+        """Returns whether there is an artifact of this name."""
         try:
             host.call("artifacts.get", name=name)
             return True
@@ -71,14 +71,14 @@ class Artifacts:
             return False
 
     def delete(self, name: str) -> None:
-        """Forgets an artifact."""
+        """Deletes an artifact."""
         host.call("artifacts.delete", name=name)
 
     def __reduce__(self) -> str:
         return "artifacts"
 
     def __repr__(self) -> str:
-        return "<artifacts: artifacts.list() shows them, help(artifacts) tells how to use them>"
+        return "<artifacts: artifacts.list() lists them, help(artifacts) explains their use>"
 
 
 def _send(name: str, content: _Content, facts: Dict[str, Any]) -> Dict[str, Any]:
@@ -88,7 +88,7 @@ def _send(name: str, content: _Content, facts: Dict[str, Any]) -> Dict[str, Any]
             host.call("artifacts.write", handle=handle, data=chunk)
         return host.call("artifacts.finish", handle=handle, **facts)
     except BaseException:
-        _let_go("artifacts.abort", handle)
+        _close("artifacts.abort", handle)
         raise
 
 
@@ -106,14 +106,14 @@ def _read(handle: int, size: int) -> Iterator[bytes]:
         yield host.call("artifacts.read", handle=handle, offset=offset, length=_CHUNK)
 
 
-def _let_go(method: str, handle: int) -> None:
+def _close(method: str, handle: int) -> None:
     try:
         host.call(method, handle=handle)
     except host.CellaError:
-        pass  # the host closes it when this kernel ends, at the latest
+        pass  # the host closes the handle when this kernel ends, at the latest
 
 
-# What a saved name is found by again.
+# Checkpoints refer to it by this name.
 artifacts = Artifacts()
 
 
@@ -121,7 +121,7 @@ _Content = Union[bytes, BinaryIO]
 
 
 def _encode(value: Any) -> Tuple[_Content, Dict[str, str]]:
-    """The bytes, or an open file to read them from, with the artifact's type and media type."""
+    """The bytes, or an open file with them, and the artifact's type and media type."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass"), _facts("text", "text/plain; charset=utf-8")
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -150,7 +150,7 @@ def _decode(content: bytes, kind: str) -> Any:
 
 
 def _require_json(value: Any) -> Any:
-    """The value where JSON can hold it and give it back; else a TypeError that says what cannot be kept."""
+    """Returns a value that JSON can represent. Raises TypeError for others, and names the part."""
     _check_json(value, "")
     return value
 
@@ -183,13 +183,13 @@ def _facts(kind: str, media_type: str) -> Dict[str, str]:
 
 
 def _is_a(value: Any, module: str, name: str) -> bool:
-    """Without importing anything that the code has not."""
+    """Whether the value has this type, without importing the module."""
     found = getattr(sys.modules.get(module), name, None)
     return isinstance(found, type) and isinstance(value, found)
 
 
 def _binary(file: Any) -> BinaryIO:
-    """A file that was opened as text has a binary one below, where it has begun at the beginning."""
+    """A file for reading bytes. For a text file, its underlying binary file."""
     if isinstance(file, io.TextIOBase):
         below = getattr(file, "buffer", None)
         if below is None:

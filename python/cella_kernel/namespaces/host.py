@@ -1,4 +1,4 @@
-"""Calls to the host, and its refusals as exceptions of the class that code expects."""
+"""Calls to the host. A refusal becomes an exception of a class that code can catch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CACHE = opmap.get("CACHE", 0)
 
 
 class CellaError(Exception):
-    """The host did not do what was asked. `code` says why, for programs; the text says it for people."""
+    """The host refused a call, or it failed. `code` is the error code; the text explains it."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -23,24 +23,24 @@ class CellaError(Exception):
 
 
 class CellaValueError(CellaError, ValueError):
-    """What was given cannot be used."""
+    """An argument cannot be used."""
 
 
 class CellaLookupError(CellaError, LookupError):
-    """There is nothing of that name."""
+    """Nothing has this name."""
 
 
 class CellaPermissionError(CellaError, PermissionError):
-    """It is not allowed here."""
+    """The call is not allowed."""
 
-    # PermissionError would make an error number and a file name of them.
+    # Passed separately: PermissionError would take two arguments for an error number and a text.
     def __init__(self, message: str, code: str = "") -> None:
         PermissionError.__init__(self, message)
         self.code = code
 
 
 class CellaTimeoutError(CellaError, TimeoutError):
-    """It took too long."""
+    """The call took too long."""
 
     def __init__(self, message: str, code: str = "") -> None:
         TimeoutError.__init__(self, message)
@@ -48,7 +48,7 @@ class CellaTimeoutError(CellaError, TimeoutError):
 
 
 class CellaRuntimeError(CellaError, RuntimeError):
-    """It was tried, and failed."""
+    """The call was made, and failed."""
 
 
 _CLASSES: Dict[str, Type[CellaError]] = {
@@ -58,7 +58,7 @@ _CLASSES: Dict[str, Type[CellaError]] = {
     "timeout": CellaTimeoutError,
 }
 for _class in (CellaError, CellaRuntimeError, *_CLASSES.values()):
-    # In a traceback the name says enough.
+    # So that tracebacks show only the name of the class.
     _class.__module__ = "builtins"
 
 
@@ -68,25 +68,25 @@ def connect(connection: HostConnection) -> None:
 
 
 def call(method: str, **params: Any) -> Any:
-    """Asks the host and waits, in whichever thread."""
+    """Calls the host and waits for its reply. Any thread can call this."""
     try:
         return _reachable().call(method, params)
     except CallError as error:
         raise _refusal(error) from None
 
 
-def every(method: str) -> List[Dict[str, Any]]:
-    """All that the host lists, by name, in as many pages as it takes."""
-    known: List[Dict[str, Any]] = []
+def list_all(method: str) -> List[Dict[str, Any]]:
+    """All items of a list of the host, sorted by name. Fetches all pages."""
+    items: List[Dict[str, Any]] = []
     while True:
-        page = call(method, after=known[-1]["name"] if known else "")
-        known.extend(page["items"])
+        page = call(method, after=items[-1]["name"] if items else "")
+        items.extend(page["items"])
         if not page["more"]:
-            return known
+            return items
 
 
 async def call_async(method: str, **params: Any) -> Any:
-    """Asks the host; other tasks go on meanwhile."""
+    """Calls the host; other tasks run meanwhile."""
     try:
         return await _reachable().call_async(method, params)
     except CallError as error:
@@ -94,9 +94,9 @@ async def call_async(method: str, **params: Any) -> Any:
 
 
 def is_awaited(depth: int) -> bool:
-    """Whether what the caller of the caller is given is awaited on the spot: `await tools.grep(...)`.
+    """Whether the call in the frame at this depth is awaited directly, as in `await tools.grep(...)`.
 
-    So one spelling serves plain and asynchronous code: a call that is not awaited gives its value at once.
+    So the same call works in plain and in asynchronous code: a call that is not awaited returns its value.
     """
     frame = sys._getframe(depth)
     code = frame.f_code.co_code
@@ -108,7 +108,7 @@ def is_awaited(depth: int) -> bool:
 
 def _reachable() -> HostConnection:
     if _connection is None or not _connection.connected(os.getpid()):
-        raise CellaRuntimeError("only the kernel itself can call the host, not a process that it has forked", "NO_HOST")
+        raise CellaRuntimeError("only the kernel can call the host, not a process that it has forked", "NO_HOST")
     return _connection
 
 

@@ -1,4 +1,4 @@
-"""pandas frames and series as JSON that gives back the same: types, index, labels, missing values."""
+"""pandas frames and series as JSON that preserves types, index, labels and missing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def encode(value: Any) -> bytes:
     columns = [_column(frame.iloc[:, at], label) for at, label in enumerate(frame.columns)]
     index = frame.index
     levels = [index.get_level_values(at) for at in range(index.nlevels)]
-    told = {
+    document = {
         "format": _FORMAT,
         "series": series,
         "named": not series or value.name is not None,
@@ -29,37 +29,37 @@ def encode(value: Any) -> bytes:
         "range": [index.start, index.stop, index.step] if isinstance(index, pandas.RangeIndex) else None,
         "rows": len(frame),
     }
-    return json.dumps(told).encode()
+    return json.dumps(document).encode()
 
 
 def decode(content: bytes) -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("this artifact is a pandas frame, and pandas is not there; deps.add('pandas')") from None
-    told = json.loads(content)
-    if told.get("format") != _FORMAT:
-        raise ValueError("this artifact is no frame of the format %s" % _FORMAT)
-    columns = told["columns"]
-    if told["range"] is not None:
-        index: Any = pandas.RangeIndex(*told["range"], name=_unlabel(told["index"][0]["label"]))
-    elif told["multiIndex"]:
-        arrays = [_values(level) for level in told["index"]]
-        index = pandas.MultiIndex.from_arrays(arrays, names=[_unlabel(level["label"]) for level in told["index"]])
+        raise ImportError("this artifact is a pandas frame, and pandas is not installed: run deps.add('pandas')") from None
+    document = json.loads(content)
+    if document.get("format") != _FORMAT:
+        raise ValueError("this artifact is not a frame in the format %s" % _FORMAT)
+    columns = document["columns"]
+    if document["range"] is not None:
+        index: Any = pandas.RangeIndex(*document["range"], name=_unlabel(document["index"][0]["label"]))
+    elif document["multiIndex"]:
+        arrays = [_values(level) for level in document["index"]]
+        index = pandas.MultiIndex.from_arrays(arrays, names=[_unlabel(level["label"]) for level in document["index"]])
     else:
-        index = pandas.Index(_values(told["index"][0]), name=_unlabel(told["index"][0]["label"]))
+        index = pandas.Index(_values(document["index"][0]), name=_unlabel(document["index"][0]["label"]))
     data = {at: pandas.Series(_values(column), index=index) for at, column in enumerate(columns)}
     frame = pandas.DataFrame(data, index=index)
     labels = [_unlabel(column["label"]) for column in columns]
-    names = [_unlabel(name) for name in told["columnNames"]]
-    if told["multiColumns"]:
+    names = [_unlabel(name) for name in document["columnNames"]]
+    if document["multiColumns"]:
         frame.columns = pandas.MultiIndex.from_tuples(labels, names=names)
     else:
         frame.columns = pandas.Index(labels, name=names[0], tupleize_cols=False)
-    if not told["series"]:
+    if not document["series"]:
         return frame
     one = frame.iloc[:, 0]
-    one.name = labels[0] if told["named"] else None
+    one.name = labels[0] if document["named"] else None
     return one
 
 
@@ -110,7 +110,7 @@ def _objects(values: List[Any]) -> Any:
 
 
 def _named(dtype: str) -> bool:
-    """Types of pandas' own, which hold missing values of their own kind."""
+    """Whether the values have a type of pandas or numpy, and are not plain objects."""
     return dtype != "object"
 
 

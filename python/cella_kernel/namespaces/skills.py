@@ -1,4 +1,4 @@
-"""`skills`: Python that agents keep for later. The host keeps the sources; they run here, in the kernel."""
+"""`skills`: Python functions that agents save for later. The host stores the sources; they run in the kernel."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ _modules: Dict[str, Tuple[str, ModuleType]] = {}
 
 
 class Skills:
-    """Skills: Python with `async def run(...)`, kept for later.
+    """Skills: Python with `async def run(...)`, saved for later.
 
-    skills.list()                              what there is
-    skills.search("download a page")           what fits a task, in other words too
+    skills.list()                              lists the skills
+    skills.search("download a page")           finds skills for a task, also by other words
     skills.create("double", "async def run(n: int):\\n    return n * 2", "Doubles a number")
     skills.double(n=2)                         runs it; `await skills.double(n=2)` in asynchronous code
-    skills.invoke("double", n=2)               the same by name
-    skills.get("double")                       its source
+    skills.invoke("double", n=2)               runs it by its name
+    skills.get("double")                       returns it with its source
     """
 
     __slots__ = ()
 
     def list(self) -> List[Dict[str, Any]]:
-        """Every skill: name, description and parameters."""
-        return host.every("skills.list")
+        """Returns all skills: name, description and parameters."""
+        return host.list_all("skills.list")
 
     def search(self, query: str, limit: int = 5) -> "List[Dict[str, Any]]":
-        """The skills that fit a task best, described in plain words."""
+        """Returns the skills that fit best. `query` describes the task in plain words."""
         return host.call("skills.search", query=query, limit=limit)
 
     def get(self, name: str) -> Dict[str, Any]:
-        """One skill, with its source."""
+        """Returns one skill, with its source."""
         return host.call("skills.get", name=name)
 
     def create(self, name: str, source: str, description: Optional[str] = None) -> Dict[str, Any]:
-        """Keeps a skill. `source` must define `async def run(...)`; it is checked, not run."""
+        """Saves a skill. `source` must define `async def run(...)`; it is checked, but not run."""
         return host.call("skills.create", name=name, source=source, description=description)
 
     def delete(self, name: str) -> None:
-        """Forgets a skill."""
+        """Deletes a skill."""
         host.call("skills.delete", name=name)
 
     def invoke(self, name: str, /, *positional: Any, **named: Any) -> Any:
-        """Runs a skill and gives its result, or something to await where the call is awaited."""
+        """Runs a skill and returns its result, or an awaitable if the call is awaited."""
         return _start(name, host.is_awaited(2), positional, named)
 
     def __getattr__(self, name: str) -> "Skill":
@@ -61,13 +61,13 @@ class Skills:
 
     def __dir__(self) -> "List[str]":
         own = ["list", "search", "get", "create", "delete", "invoke"]
-        return own + [skill["name"] for skill in host.every("skills.list")]
+        return own + [skill["name"] for skill in host.list_all("skills.list")]
 
     def __reduce__(self) -> str:
         return "skills"
 
     def __repr__(self) -> str:
-        return "<skills: skills.list() shows them, help(skills) tells how to use them>"
+        return "<skills: skills.list() lists them, help(skills) explains their use>"
 
 
 class Skill:
@@ -79,11 +79,11 @@ class Skill:
         object.__setattr__(self, "_name", name)
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Runs the skill and gives its result, or something to await where the call is awaited."""
+        """Runs the skill and returns its result, or an awaitable if the call is awaited."""
         return _start(self._name, host.is_awaited(2), positional, named)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a skill cannot be changed from here; create it anew")
+        raise AttributeError("a skill has no attributes to set; save it again with skills.create")
 
     @property
     def source(self) -> str:
@@ -107,16 +107,16 @@ class Skill:
         return Skill, (self._name,)
 
     def __repr__(self) -> str:
-        return "<skills.%s: help(skills.%s) tells how to call it>" % (self._name, self._name)
+        return "<skills.%s: help(skills.%s) explains how to call it>" % (self._name, self._name)
 
 
 def _load(name: str) -> ModuleType:
-    """The skill as a module, made again when its source has changed."""
+    """The skill as a module, created again if its source has changed."""
     source: str = host.call("skills.get", name=name)["source"]
     known = _modules.get(name)
     if known is not None and known[0] == source:
         return known[1]
-    # Its own name, so that a traceback shows the lines of this source and of no older one.
+    # A new file name, so that tracebacks show the lines of this version.
     file = cell_sources.remember_skill(name, source)
     module = ModuleType("skills.%s" % name)
     module.__dict__["__builtins__"] = builtins
@@ -134,9 +134,9 @@ def _start(name: str, awaited: bool, positional: Tuple[Any, ...], named: Dict[st
 
 
 def _finish(coroutine: Any) -> Any:
-    """Runs a coroutine to its end from plain code, also where that is called by a task: on a loop of its own."""
+    """Runs a coroutine to its end from plain code, on a new event loop. A task may be running in this thread."""
     outer = asyncio._get_running_loop()
-    # Where a thread has one running task, not one a loop (Python 3.14), it steps aside meanwhile.
+    # Python 3.14 allows one running task per thread, not one per loop: this suspends the outer task.
     task: Any = asyncio.current_task(outer) if outer is not None else None
     if task is not None:
         asyncio.tasks._leave_task(outer, task)  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ def _finish(coroutine: Any) -> Any:
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """What the skill has left running ends with it."""
+    """Cancels tasks that the skill has left running."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
@@ -164,5 +164,5 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 
-# What a saved name is found by again.
+# Checkpoints refer to it by this name.
 skills = Skills()

@@ -1,4 +1,4 @@
-"""`tools`: programs, services and endpoints that the host runs for the code."""
+"""`tools`: programs, MCP servers and HTTP endpoints that the host calls for the code."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "arra
 class Tools:
     """Tools that this session may use.
 
-    tools.list()                     what there is
-    tools.search("text in files")    what fits a task
+    tools.list()                     lists the tools
+    tools.search("text in files")    finds tools for a task
     tools.grep(pattern="x")          calls the tool `grep`
-    tools.curl.get(url="...")        calls its recipe `get`
-    await tools.grep.call_async(...) the same beside other tasks; `await tools.grep(...)` works too
-    help(tools.grep)                 its parameters
+    tools.curl.get(url="...")        calls the recipe `get` of the tool `curl`
+    await tools.grep.call_async(...) calls it while other tasks run; `await tools.grep(...)` works too
+    help(tools.grep)                 shows its parameters
     """
 
     __slots__ = ()
 
     def list(self) -> List[Dict[str, Any]]:
-        """Every tool: name, description, tags, parameters and recipes."""
+        """Returns all tools: name, description, tags, parameters and recipes."""
         return host.call("tools.list")
 
     def search(self, query: str, limit: int = 10) -> "List[Dict[str, Any]]":
-        """The tools that fit a task best, described in plain words."""
+        """Returns the tools that fit best. `query` describes the task in plain words."""
         return host.call("tools.search", query=query, limit=limit)
 
     def __getattr__(self, name: str) -> "Tool":
@@ -46,11 +46,11 @@ class Tools:
         return "tools"
 
     def __repr__(self) -> str:
-        return "<tools: tools.list() shows them, help(tools) tells how to call them>"
+        return "<tools: tools.list() lists them, help(tools) explains how to call them>"
 
 
 class Tool:
-    """One tool, or one of its recipes. Call it; `call_sync` and `call_async` say which way."""
+    """One tool, or one of its recipes. Call it directly, or with `call_sync` or `call_async`."""
 
     __slots__ = ("_name", "_recipe")
 
@@ -59,7 +59,7 @@ class Tool:
         object.__setattr__(self, "_recipe", recipe)
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Calls the tool and gives its result, or something to await where the call is awaited."""
+        """Calls the tool and returns its result, or an awaitable if the call is awaited."""
         if host.is_awaited(2):
             return self.call_async(*positional, **named)
         return self.call_sync(*positional, **named)
@@ -69,7 +69,7 @@ class Tool:
         return host.call("tools.call", name=self._name, recipe=self._recipe, positional=list(positional), named=named)
 
     async def call_async(self, *positional: Any, **named: Any) -> Any:
-        """Calls the tool; other tasks go on meanwhile."""
+        """Calls the tool; other tasks run meanwhile."""
         return await host.call_async(
             "tools.call", name=self._name, recipe=self._recipe, positional=list(positional), named=named
         )
@@ -80,7 +80,7 @@ class Tool:
         return Tool(self._name, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a tool cannot be changed from here")
+        raise AttributeError("a tool has no attributes to set")
 
     def __dir__(self) -> "List[str]":
         recipes = [] if self._recipe is not None else [recipe["name"] for recipe in self._facts()["recipes"]]
@@ -115,7 +115,7 @@ class Tool:
         return Tool, (self._name, self._recipe)
 
     def __repr__(self) -> str:
-        return "<%s: help(%s) tells how to call it>" % (self._path(), self._path())
+        return "<%s: help(%s) explains how to call it>" % (self._path(), self._path())
 
 
 def _parameter(facts: Dict[str, Any]) -> inspect.Parameter:
@@ -123,7 +123,7 @@ def _parameter(facts: Dict[str, Any]) -> inspect.Parameter:
     empty = inspect.Parameter.empty
     return inspect.Parameter(
         facts["name"],
-        # Keyword only: any order of required and optional ones is a signature then.
+        # Keyword-only, so that required parameters may follow optional ones.
         inspect.Parameter.KEYWORD_ONLY,
         default=empty if facts.get("required") else default,
         annotation=_TYPES.get(facts.get("type") or "", empty),
@@ -137,5 +137,5 @@ def _line(facts: Dict[str, Any]) -> str:
     return "%s (%s%s%s)  %s" % (facts["name"], facts.get("type"), required, among, facts.get("description") or "")
 
 
-# What a saved name is found by again.
+# Checkpoints refer to it by this name.
 tools = Tools()

@@ -1,4 +1,4 @@
 """The kernel in Pyodide (CPython in WebAssembly): one interpreter in a worker thread of the host, without processes or threads.
 
-The worker gives it the same descriptors as every kernel, as devices; what differs is in this package.
+The worker provides the descriptors of a kernel as devices. This package has only what differs from other kernels.
 """

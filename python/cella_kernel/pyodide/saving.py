@@ -1,7 +1,7 @@
-"""A durable checkpoint without a fork: the kernel itself takes its variables apart, and is unchanged afterwards.
+"""Saves a durable checkpoint without a fork: in the kernel itself, which is unchanged afterwards.
 
-Code that a variable runs while it is saved runs in this process. What it prints is dropped, what it changes is restored,
-it cannot end the process, and it has as much time as in a worker. Code that breaks the interpreter ends the kernel.
+Code that a variable runs while it is saved runs in this process. Its output is dropped, its changes are undone, it cannot
+end the process, and it has as much time as in a worker. Code that crashes the interpreter ends the kernel.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import sys
 import warnings
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from .. import protocol
 from ..durable import save as durable_save
 from ..durable.trial import TrialLoader
-from ..durable.worker import Report, WorkerEnd
+from ..durable.worker import Limits, Report, WorkerEnd
 from ..kernel import checkpoint_io
 from .undo_log import UndoLog
 
 # How often the time of a variable is checked, and the least time that it gets.
-_LOOK_S, _LEAST_S = 0.05, 0.1
+_CHECK_S, _LEAST_S = 0.05, 0.1
 _ENDINGS = ("_exit", "abort")
-# Asks for a SIGALRM after that many seconds; 0 for none.
+# Requests a SIGALRM after this many seconds; 0 cancels it.
 Alarm = Callable[[float], None]
 
 
-class _Late(BaseException):
-    """Its text says how long was too long."""
+class _TimedOut(BaseException):
+    """Its text says how long saving a variable took."""
 
 
 class _SilentLoader(TrialLoader):
-    """Copies that are freed must not run user code's `__del__`: it would close what belongs to the originals."""
+    """Removes `__del__` from loaded classes: run for a copy that is freed, it would close what the original uses."""
 
     def _load(self, group: Any) -> Dict[str, Any]:
         values = super()._load(group)
@@ -48,11 +48,11 @@ class _SilentLoader(TrialLoader):
 def save(
     send: checkpoint_io.Send, alarm: Alarm, namespace: Dict[str, Any], cells: Mapping[str, str], limit_bytes: int, seconds: float
 ) -> None:
-    """Sends the parts, and SAVED at the end."""
+    """Sends the parts, then SAVED."""
     try:
         log = UndoLog(namespace)
         try:
-            with _aside():
+            with _without_effects():
                 run = functools.partial(_run, alarm)
                 method = durable_save.SaveMethod(run, _SilentLoader)
                 told = durable_save.save(
@@ -66,35 +66,26 @@ def save(
     send(protocol.SAVED, answer)
 
 
-def _run(
-    alarm: Alarm,
-    work: Callable[[Report], None],
-    on_report: Report,
-    *,
-    steps: Callable[[], int],
-    until: float,
-    timeout: Callable[[], float],
-    memory_bytes: int,
-) -> Optional[WorkerEnd]:
-    """Instead of a worker: what it finds out is known here as it goes."""
+def _run(alarm: Alarm, work: Callable[[Report], None], _on_report: Report, limits: Limits) -> Optional[WorkerEnd]:
+    """Does the work of a worker in this process. The work applies its events to the plan itself: no report is needed."""
     step, allowed, deadline = -1, 0.0, 0.0
 
-    def look(*_: Any) -> None:
+    def check(*_: Any) -> None:
         nonlocal step, allowed, deadline
-        hangs = steps() == step and monotonic() >= deadline
+        hangs = limits.steps() == step and monotonic() >= deadline
         waited = allowed
-        if hangs or steps() != step:
-            step, allowed = steps(), max(min(timeout(), until - monotonic()), _LEAST_S)
+        if hangs or limits.steps() != step:
+            step, allowed = limits.steps(), max(min(limits.timeout_s(), limits.until - monotonic()), _LEAST_S)
             deadline = monotonic() + allowed
-        alarm(_LOOK_S)
+        alarm(_CHECK_S)
         if hangs:
-            raise _Late("saving it took longer than %.1f s" % waited)
+            raise _TimedOut("saving it took longer than %.1f s" % waited)
 
-    before = signal.signal(signal.SIGALRM, look)
-    look()
+    before = signal.signal(signal.SIGALRM, check)
+    check()
     try:
-        work(_nobody)
-    except _Late as error:
+        work(lambda _event: None)
+    except _TimedOut as error:
         return WorkerEnd(str(error), is_late=True)
     finally:
         alarm(0)
@@ -102,13 +93,9 @@ def _run(
     return None
 
 
-def _nobody(_event: List[Any]) -> None:
-    pass
-
-
 @contextmanager
-def _aside() -> Iterator[None]:
-    """What the names print, and how they would end this process, has no effect meanwhile."""
+def _without_effects() -> Iterator[None]:
+    """Drops what the variables' code prints, and keeps it from ending this process."""
     streams = os.dup(1), os.dup(2)
     nothing = os.open(os.devnull, os.O_RDWR)
     endings = {name: getattr(os, name) for name in _ENDINGS}
@@ -125,7 +112,7 @@ def _aside() -> Iterator[None]:
             try:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
-                pass  # the code's own stream, or a closed one
+                pass  # a stream that the code has closed or replaced
         for name, ending in endings.items():
             setattr(os, name, ending)
         for fd, stream in zip((1, 2), streams):

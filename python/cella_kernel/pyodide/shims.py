@@ -1,7 +1,7 @@
-"""What works differently here: modules that reach the host or need processes are refused, and sleeping uses poll.
+"""Replacements for what works differently in Pyodide: modules that reach the host or need processes, and sleeping.
 
-Refusing keeps honest code from mistakes; it is no security boundary. There are no threads, so time.sleep and event
-loops wait in poll, which the worker makes wait for the host: an interrupt ends it, and frames are heard meanwhile.
+Blocking modules gives well-meant code a clear error; it is no security boundary. There are no threads, so time.sleep and
+event loops wait in poll. The worker has poll wait for the host, so that an interrupt ends it and frames arrive.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LONGEST_S = 2_000_000.0
 
 
 class _NoSocket:
-    """In the place of the socket that would wake a loop up: there is no other thread that could."""
+    """In place of the socket by which another thread would wake a loop: there are no other threads."""
 
     def fileno(self) -> int:
         return 0
@@ -82,16 +82,16 @@ def sleep(seconds: float, /) -> None:
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
     until = monotonic() + seconds
-    nobody = select.poll()
+    nothing = select.poll()
     while True:
         left = until - monotonic()
         if left <= 0:
             return
-        nobody.poll(min(left, _LONGEST_S) * 1000)
+        nothing.poll(min(left, _LONGEST_S) * 1000)
 
 
 def install_sleep() -> None:
-    # Pyodide has a loop of its own, which says of itself that it runs.
+    # Pyodide installs an event loop of its own, which counts as running.
     asyncio._set_running_loop(None)
     events: Any = asyncio.events
     getattr(events, "_set_event_loop_policy", asyncio.set_event_loop_policy)(None)

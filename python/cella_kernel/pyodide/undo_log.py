@@ -1,8 +1,8 @@
-"""A snapshot without a fork: what variables held, and what was in it, restored into the same objects.
+"""A snapshot without a fork: records what the variables contain, and restores it into the same objects.
 
-It does not cover all memory. Restored are built-in containers, objects, classes and functions that cells have made,
-modules from outside the standard library, and the state of the process: folder, environment, random numbers and which
-modules are loaded. What lies in a library's own objects, in an iterator, a file or a task is not.
+It does not cover all memory. It restores built-in containers; objects, classes and functions that cells have created;
+modules from outside the standard library; and the state of the process: folder, environment, random numbers and loaded
+modules. It does not restore the contents of libraries' own objects, iterators, files and tasks.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _Undo = Callable[[], None]
 class UndoLog:
     def __init__(self, namespace: Dict[str, Any]) -> None:
         self._undo: List[_Undo] = []
-        # What has been seen, kept alive, so that no other object has its identity.
+        # Objects that were visited, kept alive so that no other object gets the same id.
         self._seen: Dict[int, Any] = {}
         self._waiting: List[Any] = []
         self._process = _ProcessState()
-        self._look_at(namespace)
+        self._visit(namespace)
         for module in self._process.modules():
-            self._look_at(vars(module))
+            self._visit(vars(module))
         while self._waiting:
-            self._keep(self._waiting.pop())
+            self._record(self._waiting.pop())
         self._seen = {}
 
     def restore(self) -> None:
@@ -53,54 +53,54 @@ class UndoLog:
             undo()
         self._process.restore()
 
-    def _look_at(self, value: Any) -> None:
+    def _visit(self, value: Any) -> None:
         if type(value) not in _ATOMS and id(value) not in self._seen:
             self._seen[id(value)] = value
             self._waiting.append(value)
 
-    def _look_at_all(self, values: Iterable[Any], kinds: Set[type]) -> None:
-        # A long list of numbers is passed over at once.
+    def _visit_all(self, values: Iterable[Any], kinds: Set[type]) -> None:
+        # Skips a long list of numbers at once.
         if not kinds <= _ATOMS:
             for value in values:
-                self._look_at(value)
+                self._visit(value)
 
-    def _keep(self, value: Any) -> None:
+    def _record(self, value: Any) -> None:
         kind = type(value)
         mro = _mro_of(kind)
         if dict in mro:
-            self._keep_dict(value, OrderedDict if OrderedDict in mro else dict)
+            self._record_dict(value, OrderedDict if OrderedDict in mro else dict)
         elif list in mro:
             items = list.copy(value)
             self._undo.append(lambda: list.__setitem__(value, slice(None), items))
-            self._look_at_all(items, set(map(type, items)))
+            self._visit_all(items, set(map(type, items)))
         elif set in mro:
             members = set.copy(value)
             self._undo.append(lambda: (set.clear(value), set.update(value, members)))  # type: ignore[func-returns-value]
-            self._look_at_all(members, set(map(type, members)))
+            self._visit_all(members, set(map(type, members)))
         elif tuple in mro or frozenset in mro:
-            self._look_at_all(tuple.__iter__(value) if tuple in mro else frozenset.__iter__(value), {object})
+            self._visit_all(tuple.__iter__(value) if tuple in mro else frozenset.__iter__(value), {object})
         elif deque in mro:
             parts = list(deque.__iter__(value))
             self._undo.append(lambda: (deque.clear(value), deque.extend(value, parts)))  # type: ignore[func-returns-value]
-            self._look_at_all(parts, set(map(type, parts)))
+            self._visit_all(parts, set(map(type, parts)))
         elif kind is bytearray or kind is array:
             whole = value[:]
             self._undo.append(lambda: _overwrite(value, whole))
         elif kind is FunctionType:
-            self._keep_function(value)
+            self._record_function(value)
         elif kind is MethodType:
-            self._look_at(value.__self__)
-            self._look_at(value.__func__)
+            self._visit(value.__self__)
+            self._visit(value.__func__)
         elif kind is CellType:
-            self._keep_cell(value)
+            self._record_cell(value)
         elif type in mro:
-            self._keep_class(value)
+            self._record_class(value)
         elif kind is ModuleType:
             return
         if _module_of(kind) == "__main__" or kind is SimpleNamespace:
-            self._keep_attributes(value, mro)
+            self._record_attributes(value, mro)
 
-    def _keep_dict(self, value: Any, kind: type) -> None:
+    def _record_dict(self, value: Any, kind: type) -> None:
         items = list(kind.items(value))  # type: ignore[attr-defined]
         plain = dict(items) if kind is dict else None
 
@@ -114,9 +114,9 @@ class UndoLog:
 
         self._undo.append(undo)
         kinds = set(map(type, dict.values(value))) | set(map(type, dict.keys(value)))
-        self._look_at_all((part for item in items for part in item), kinds)
+        self._visit_all((part for item in items for part in item), kinds)
 
-    def _keep_function(self, value: Any) -> None:
+    def _record_function(self, value: Any) -> None:
         if value.__module__ != "__main__" and not _is_user_code(value.__code__.co_filename):
             return
         defaults, named = value.__defaults__, value.__kwdefaults__
@@ -126,9 +126,9 @@ class UndoLog:
 
         self._undo.append(undo)
         for part in (defaults, named, value.__dict__ or None, *(value.__closure__ or ())):
-            self._look_at(part)
+            self._visit(part)
 
-    def _keep_cell(self, value: Any) -> None:
+    def _record_cell(self, value: Any) -> None:
         try:
             content = value.cell_contents
         except ValueError:
@@ -141,9 +141,9 @@ class UndoLog:
                 del value.cell_contents
 
         self._undo.append(undo)
-        self._look_at(content)
+        self._visit(content)
 
-    def _keep_class(self, value: Any) -> None:
+    def _record_class(self, value: Any) -> None:
         if _module_of(value) != "__main__":
             return
         members = {name: item for name, item in _vars_of(value).items() if name not in _NOT_OURS}
@@ -158,19 +158,19 @@ class UndoLog:
 
         self._undo.append(undo)
         for item in members.values():
-            self._look_at(getattr(item, "__func__", item) if type(item) in (staticmethod, classmethod) else item)
+            self._visit(getattr(item, "__func__", item) if type(item) in (staticmethod, classmethod) else item)
 
-    def _keep_attributes(self, value: Any, mro: Tuple[type, ...]) -> None:
+    def _record_attributes(self, value: Any, mro: Tuple[type, ...]) -> None:
         try:
-            self._look_at(object.__getattribute__(value, "__dict__"))
+            self._visit(object.__getattribute__(value, "__dict__"))
         except AttributeError:
-            pass  # it has slots alone
+            pass  # it has only slots
         for kind in mro:
             for member in _vars_of(kind).values():
                 if type(member) is MemberDescriptorType and _module_of(kind) == "__main__":
-                    self._keep_slot(value, member)
+                    self._record_slot(value, member)
 
-    def _keep_slot(self, value: Any, member: Any) -> None:
+    def _record_slot(self, value: Any, member: Any) -> None:
         try:
             content = member.__get__(value)
         except AttributeError:
@@ -183,7 +183,7 @@ class UndoLog:
                 member.__delete__(value)
 
         self._undo.append(undo)
-        self._look_at(content)
+        self._visit(content)
 
 
 def _is_filled(cell: Any) -> bool:
@@ -198,7 +198,7 @@ def _overwrite(value: Any, whole: Any) -> None:
     try:
         value[:] = whole
     except BufferError:
-        pass  # a memoryview holds it: its length cannot change
+        pass  # a memoryview of it exists, so its length cannot change
 
 
 _LIBRARY = ("/lib/python", "<frozen", "/lib/cella")
@@ -210,7 +210,7 @@ def _is_user_code(file: Any) -> bool:
 
 
 def _restore_dict(present: Dict[str, Any], names: Dict[str, Any]) -> None:
-    """One by one: all of Python uses them meanwhile."""
+    """Restores names one by one, as Python uses the dict meanwhile."""
     for name in present.keys() - names.keys():
         del present[name]
     for name, value in names.items():
@@ -246,12 +246,12 @@ class _ProcessState:
                 yield module
 
     def restore(self) -> None:
-        # First of all: what follows uses them.
+        # First, as the rest of this function uses builtins.
         _restore_dict(vars(builtins), self._builtins)
         try:
             os.chdir(self._folder)
         except OSError:
-            pass  # it has been removed, and files are nothing that is put back
+            pass  # the folder was removed: files are not restored
         if dict(os.environ) != self._environment:
             os.environ.clear()
             os.environ.update(self._environment)
@@ -271,7 +271,7 @@ class _ProcessState:
             random.setstate(self._random)
 
     def _restore_modules(self) -> None:
-        """Those that were imported since are read anew when they are imported again."""
+        """Removes modules that were imported since: importing them again reads them again."""
         for name, module in list(sys.modules.items()):
             if name not in self._modules and type(getattr(module, "__file__", None)) is str:
                 del sys.modules[name]

@@ -1,1 +1,1 @@
-"""One policy, one launcher: every layer of isolation that a Cella process lives under."""
+"""The layers of isolation, and the launcher that applies them."""

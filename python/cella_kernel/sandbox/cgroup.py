@@ -1,27 +1,30 @@
-"""
-Control groups, version 1 and 2: what a whole sandbox may use together, and whether it was killed for memory.
+"""Control groups, version 1 and 2: the limits of a sandbox as a whole, and whether a process was killed for memory.
 
-Where there is a controller for processors, each sandbox has one share of them, however many processes and sessions it
-starts, and all sandboxes together have no more than the server.
+If there is a controller for CPU time, each sandbox has one share, however many processes and sessions it starts, and all
+sandboxes together have no more than the server.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..protocol import SUPERVISOR_MEMORY_BYTES
 from .linux import LayerError, clone
 
-# What each version calls the same thing.
+# The file names of each version.
 _FILES = {
     1: {"memory": "memory.limit_in_bytes", "pids": "pids.max", "oom": "memory.oom_control", "swap": "memory.memsw.limit_in_bytes"},
     2: {"memory": "memory.max", "pids": "pids.max", "oom": "memory.events", "swap": "memory.swap.max"},
 }
+_NEEDED = {"memory", "pids"}
+# Where this process and those beside it are moved to, in a group that was delegated to them.
+_SERVER = "cella-server"
 
 
 class Group:
-    """The control groups of one sandbox. The files stay open, so that they work after the host's tree is gone."""
+    """The control groups of one sandbox. Their files stay open, as the sandbox later unmounts the host's file tree."""
 
     def __init__(self, version: int, folders: Dict[str, str]) -> None:
         self._folders = folders
@@ -43,11 +46,11 @@ class Group:
         return [fd for fd in (self._memory, self._pids, self._oom, self._swap, *self._tasks) if fd is not None]
 
     def handle(self) -> Optional[int]:
-        """Version 2: the folder to clone into. Version 1 has no such thing; there the process enters by itself."""
+        """Version 2: a descriptor of the folder to clone into. Version 1: None, as the process enters by itself."""
         return os.open(self._folders["memory"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if self._version == 2 else None
 
     def enter(self) -> None:
-        """Moves the calling process, which must have one thread. Moving oneself takes 0.1 ms; being moved takes 10 or more."""
+        """Version 1: moves the calling process, which must have one thread. Moving another process takes 100 times as long."""
         if self._version == 2:
             return
         try:
@@ -79,18 +82,18 @@ class Group:
             try:
                 os.rmdir(folder)
             except OSError:
-                pass  # a process is still leaving; the next template sweeps it
+                pass  # a process is still ending; the next template removes the folder
 
 
 class OwnGroup:
-    """The control group that a container engine has put this process into: it can only be read."""
+    """The control group in which a container engine runs this process. It can only be read."""
 
     def __init__(self, version: int, folder: str) -> None:
         self._oom = os.open(os.path.join(folder, _FILES[version]["oom"]), os.O_RDONLY | os.O_CLOEXEC)
 
     @classmethod
     def limiting(cls, memory_bytes: int) -> Optional["OwnGroup"]:
-        """None where there is none that keeps this process to about so much: an engine may not be able to."""
+        """The group that limits this process to this much memory, or None: some engines cannot set limits."""
         for version, folder in _own_folders():
             try:
                 with open(os.path.join(folder, _FILES[version]["memory"]), encoding="ascii") as file:
@@ -98,7 +101,7 @@ class OwnGroup:
                 if most.isdigit() and int(most) <= memory_bytes + SUPERVISOR_MEMORY_BYTES:
                     return cls(version, folder)
             except OSError:
-                continue  # of the other version, or not shown in here
+                continue  # another version, or not visible in this container
         return None
 
     def oom_kills(self) -> int:
@@ -106,21 +109,27 @@ class OwnGroup:
 
 
 class Groups:
-    """Where this process may make control groups; `find` raises LayerError where it may not."""
+    """The place where this process can create control groups. `find` returns it, or raises LayerError."""
 
-    def __init__(self, version: int, parents: Dict[str, str]) -> None:
+    def __init__(self, version: int, parents: Dict[str, str], make_room: bool = False) -> None:
         self.version = version
+        self.has_shares = False
         self._own = {name: os.path.join(path, "cella-%d" % os.getpid()) for name, path in parents.items()}
         self._count = 0
         _sweep(set(parents.values()))
         try:
             for folder in set(self._own.values()):
-                # One that was killed may have had the same pid.
+                # An earlier process with the same pid may have left it.
                 _remove_tree(folder)
                 os.mkdir(folder, 0o755)
-            if version == 2:
-                for folder in set(self._own.values()):
-                    _enable(folder)
+            if version == 1:
+                self.has_shares = "cpu" in parents
+                return
+            for parent in set(parents.values()):
+                if make_room:
+                    _make_room(parent)
+            for folder in set(self._own.values()):
+                self.has_shares = _enable(folder)
         except OSError:
             self.remove()
             raise
@@ -138,9 +147,9 @@ def find() -> Groups:
     mounts = _mounts()
     problems = []
     for version in (1, 2):
-        for parents in _candidates(version, mounts):
+        for parents, make_room in _candidates(version, mounts):
             try:
-                groups = Groups(version, parents)
+                groups = Groups(version, parents, make_room)
                 try:
                     _try(groups)
                     return groups
@@ -153,15 +162,15 @@ def find() -> Groups:
 
 
 def versions() -> List[int]:
-    """Which versions are mounted, whether or not this process may use them."""
+    """The mounted versions, whether or not this process may use them."""
     return sorted({2 if kind == "cgroup2" else 1 for kind, _, _ in _mounts()})
 
 
 def sweep() -> None:
-    """Removes what processes that are gone have left behind, in every place where `find` looks."""
+    """Removes the groups of dead processes from all places where `find` looks."""
     mounts = _mounts()
     for version in (1, 2):
-        for parents in _candidates(version, mounts):
+        for parents, _ in _candidates(version, mounts):
             _sweep(set(parents.values()))
 
 
@@ -174,7 +183,7 @@ def _oom_kills(file: int) -> int:
 
 
 def _try(groups: Groups) -> None:
-    """Puts a real process into a group: permissions alone do not tell."""
+    """Puts a real process into a group, as permissions alone do not show whether that works."""
     group = groups.make()
     handle = group.handle()
     pid = clone(0, handle)
@@ -206,7 +215,8 @@ def _mounts() -> List[Tuple[str, str, str]]:
     return found
 
 
-def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[str, str]]:
+def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Tuple[Dict[str, str], bool]]:
+    """Where to try, best first: the group for each controller, and whether its processes have to make room."""
     own = _own_paths()
     if version == 2:
         folders = [folder for kind, _, folder in mounts if kind == "cgroup2"]
@@ -218,7 +228,13 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[s
             path = os.path.dirname(path)
             steps.append(path)
         places = [folders[0] + step.rstrip("/") for step in steps]
-        return [{"memory": place, "pids": place} for place in places if _controls(place)]
+        tries = [(place, False) for place in places]
+        # A group that systemd has delegated comes first: its limits are meant for the sandboxes too.
+        if _is_delegated(places[0]):
+            tries.insert(0, (places[0], True))
+        elif _belongs_to_us(places[0], at_top=own.get("", "/") == "/"):
+            tries.append((places[0], True))
+        return [({"memory": place, "pids": place}, make_room) for place, make_room in tries if _controls(place)]
     parents = {}
     for controller in ("memory", "pids", "cpu"):
         for kind, options, folder in mounts:
@@ -227,13 +243,13 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Dict[s
                 parents[controller] = place if os.path.isdir(place) else folder
     if not {"memory", "pids"} <= set(parents):
         return []
-    # Without a share of the processors of its own a sandbox still has its limits.
+    # Without a CPU share, a sandbox still has its limits.
     without = {name: parents[name] for name in ("memory", "pids")}
-    return [parents, without] if "cpu" in parents else [without]
+    return [(parents, False), (without, False)] if "cpu" in parents else [(without, False)]
 
 
 def _own_folders() -> Iterator[Tuple[int, str]]:
-    """Version and folder of the group of this process. An engine may show only this group, or all of the machine's."""
+    """Possible versions and folders of this process's group. An engine may show only this group, or all of the machine's."""
     own = _own_paths()
     for version, root, controller in ((2, "/sys/fs/cgroup", ""), (1, "/sys/fs/cgroup/memory", "memory")):
         yield version, root + own.get(controller, "/").rstrip("/")
@@ -253,34 +269,83 @@ def _own_paths() -> Dict[str, str]:
 def _controls(folder: str) -> bool:
     try:
         with open(os.path.join(folder, "cgroup.controllers"), encoding="ascii") as file:
-            return {"memory", "pids"} <= set(file.read().split())
+            return _NEEDED <= set(file.read().split())
     except OSError:
         return False
 
 
-def _enable(folder: str) -> None:
+def _is_delegated(folder: str) -> bool:
+    """Whether systemd has been told Delegate=yes."""
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(folder, name) == b"1":
+                return True
+        except OSError:
+            continue  # not set, or not for this user
+    return False
+
+
+def _belongs_to_us(folder: str, at_top: bool) -> bool:
+    """`at_top`: of the tree as this process sees it, which is a container's own group or the machine's."""
+    try:
+        if os.geteuid() != 0:
+            return os.stat(folder).st_uid == os.geteuid()
+        # Only the machine's own root has no type.
+        return at_top and os.path.exists(os.path.join(folder, "cgroup.type"))
+    except OSError:
+        return False
+
+
+def _make_room(folder: str) -> None:
+    """Version 2 has processes or controlled groups in a group, not both: moves all processes into a group below it."""
+    server = os.path.join(folder, _SERVER)
+    try:
+        os.mkdir(server, 0o755)
+    except FileExistsError:
+        pass  # another template was here
+    # A process that is moved may have started another meanwhile.
+    for _ in range(100):
+        with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:
+            pids = file.read().split()
+        if not pids:
+            return
+        if "0" in pids:
+            break  # of another PID namespace: nobody can move it from here
+        for pid in pids:
+            try:
+                with open(os.path.join(server, "cgroup.procs"), "w", encoding="ascii") as file:
+                    file.write(pid)
+            except ProcessLookupError:
+                pass  # it has ended
+    raise OSError(errno.EBUSY, "processes that cannot be moved are in", folder)
+
+
+def _enable(folder: str) -> bool:
+    """Has the controllers for the groups in `folder`, and says whether there is one for processors."""
+    shares = True
     for place in (os.path.dirname(folder), folder):
         path = os.path.join(place, "cgroup.subtree_control")
         with open(path, encoding="ascii") as file:
             have = set(file.read().split())
-        if not {"memory", "pids"} <= have:
+        if not _NEEDED <= have:
             with open(path, "w", encoding="ascii") as file:
-                file.write("+memory +pids")
+                file.write(" ".join("+" + name for name in sorted(_NEEDED)))
         if "cpu" not in have:
             try:
                 with open(path, "w", encoding="ascii") as file:
                     file.write("+cpu")
             except OSError:
-                pass  # not delegated: the limits hold without it
+                shares = False  # not delegated: the limits hold without it
+    return shares
 
 
 def _sweep(parents: "set[str]") -> None:
-    """Removes what templates that were killed have left behind."""
+    """Removes the groups of templates that were killed."""
     for parent in parents:
         try:
             names = os.listdir(parent)
         except OSError:
-            continue  # not ours to read, so nothing of ours is there
+            continue  # not readable, so Cella has created nothing there
         for name in names:
             prefix, _, pid = name.partition("-")
             if prefix == "cella" and pid.isdigit() and not os.path.exists("/proc/" + pid):
@@ -294,7 +359,7 @@ def _remove_tree(folder: str) -> None:
                 os.rmdir(entry.path)
         os.rmdir(folder)
     except OSError:
-        pass  # still in use, or removed by another template at this moment
+        pass  # still in use, or another template is removing it
 
 
 def _open(folder: str, name: str) -> int:

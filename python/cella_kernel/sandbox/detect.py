@@ -1,4 +1,4 @@
-"""Which layers of isolation this machine has. Each is put in place for real, in a child that then ends."""
+"""Which layers of isolation this machine has. Each layer is tried in a child process that then ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import os
 import platform
 import resource
 import select
-import signal
 import sys
 import tempfile
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import cgroup, landlock, launch, limits, linux, seccomp
+from ..processes import end_group
 from ..protocol import LEAST_OPEN_FILES
 from .linux import NEWNS, NEWUSER, LayerError
 from .mounts import mount
 
-# A busy machine has its time: a layer that is there must not be told as missing. Seven trials, one after the other,
-# stay within the time that the host waits.
+# Long enough for a busy machine, so that a working layer is not reported as missing. The host waits for seven such trials.
 _TRIAL_S = 8.0
 _LIMITS = {
     "memoryBytes": 96 << 20, "processes": 64, "cpuSeconds": 10, "fileBytes": 1 << 20, "openFiles": 64,
@@ -46,7 +45,7 @@ _FIXES = {
 
 
 def main(options: Dict[str, Any]) -> None:
-    """`options`: uids, of which sandboxes of a root host would take the first that this system has."""
+    """`options`: `uids`, of which sandboxes of a root host use the first that this system has."""
     print(json.dumps(detect(options["uids"])))
 
 
@@ -79,88 +78,83 @@ def _layers(uids: List[int]) -> List[Dict[str, Any]]:
             layers.append({"name": name, "available": available, "detail": detail, "fix": fix})
     finally:
         if linux.supported():
-            cgroup.sweep()  # a trial that had to be killed left its control group
-        # Whatever a trial mounted on it was in a mount namespace that is gone with the trial.
+            cgroup.sweep()  # a killed trial leaves its control group
+        # Trials mount on it only in their own mount namespaces, which end with them.
         os.rmdir(folder)
     return layers
 
 
 def attempt(trial: Callable[[], str], seconds: float = _TRIAL_S) -> Tuple[bool, str]:
-    """Runs a trial in a child. Only one that says so itself, in time, and ends well, has succeeded."""
+    """Runs a trial in a child. It succeeds only if the child reports success in time."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _be_tried(trial, writer)
+        _run_trial(trial, writer)
     os.close(writer)
-    said, in_time = _listen(reader, time.monotonic() + seconds)
+    report, in_time = _read_report(reader, time.monotonic() + seconds)
     os.close(reader)
-    try:
-        # The child leads a group of its own: what it started goes with it.
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)  # it had no time to make its group; it is not reaped, so the pid is its own
-    _, status = os.waitpid(pid, 0)
-    text = said[1:].decode("utf-8", "replace")
-    if said[:1] in (b"+", b"-"):
-        return said[:1] == b"+", text
+    status = end_group(pid)
+    text = report[1:].decode("utf-8", "replace")
+    if report[:1] in (b"+", b"-"):
+        return report[:1] == b"+", text
     if not in_time:
         return False, "the trial did not end within %.1f s" % seconds
     if os.WIFSIGNALED(status):
         return False, "the trial was ended by signal %d" % os.WTERMSIG(status)
-    return False, "the trial ended without a word (exit code %d)" % os.WEXITSTATUS(status)
+    return False, "the trial ended without a report (exit code %d)" % os.WEXITSTATUS(status)
 
 
-def _be_tried(trial: Callable[[], str], writer: int) -> None:
+def _run_trial(trial: Callable[[], str], writer: int) -> None:
     """Never returns."""
     try:
         os.setsid()
         if not linux.supported():
             raise LayerError("", "Linux on x86_64 or aarch64 is needed; this is %s" % linux.MACHINE)
         linux.die_with_parent()
-        said = "+" + trial()
+        report = "+" + trial()
     except LayerError as error:
-        said = "-" + error.message
+        report = "-" + error.message
     except OSError as error:
-        said = "-" + str(error)
+        report = "-" + str(error)
     except BaseException as error:
-        said = "-%s: %s" % (type(error).__name__, error)
+        report = "-%s: %s" % (type(error).__name__, error)
     try:
-        os.write(writer, said.encode("utf-8", "replace")[:4096])
+        os.write(writer, report.encode("utf-8", "replace")[:4096])
     finally:
         os._exit(0)
 
 
-def _listen(reader: int, deadline: float) -> Tuple[bytes, bool]:
-    """What the child says until it ends or the time is over, and whether it was in time."""
-    said = b""
+def _read_report(reader: int, deadline: float) -> Tuple[bytes, bool]:
+    """What the child writes until it ends, and whether it ended in time."""
+    report = b""
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([reader], [], [], left)[0]:
             return b"", False
         data = os.read(reader, 8192)
         if not data:
-            return said, True
-        said += data
+            return report, True
+        report += data
 
 
 def _namespaces(folder: str) -> str:
-    """The whole way of a sandbox: its own mounts, network, host name and processes, and the host's tree let go."""
+    """Sets up a complete sandbox: its own mounts, network, host name and processes, without the host's file tree."""
     launcher = launch.Launcher(folder, (), need_cgroup=False)
     if launcher.groups is not None:
         # Control groups have a trial of their own.
         launcher.groups.remove()
         launcher.groups = None
     reader, writer = os.pipe()
-    pid, around = launcher.start("none")
+    pid, resources = launcher.start("none")
     if pid == 0:
         os.close(reader)
         problem = "pid 1 of the new namespaces failed"
         try:
-            launcher.begin(around)
+            launcher.enter_sandbox(resources)
             ids = {"uid": os.geteuid(), "gid": os.getegid()}
             spec = {"readable": [], "writable": [], "limits": _LIMITS, "home": "/", "network": "none", **ids}
-            launcher.bring_in(spec, None, [])
+            launcher.apply_spec(spec, None, [])
             seen = [name for name in os.listdir("/proc") if name.isdigit()]
             problem = "" if os.getpid() == 1 and seen == ["1"] else "other processes can be seen: %s" % seen
         except LayerError as error:
@@ -180,14 +174,14 @@ def _namespaces(folder: str) -> str:
 
 def _user_namespace(folder: str) -> str:
     launch.enter_user_namespace(NEWUSER | NEWNS)
-    # Some systems hand out a user namespace in which nothing may be done.
+    # Some systems allow a user namespace, but nothing inside it.
     mount("tmpfs", folder, "tmpfs", 0)
     return "user namespaces work"
 
 
 def _landlock(folder: str) -> str:
     with open(__file__, "rb"):
-        pass  # it can be read before, so that a refusal comes from Landlock
+        pass  # readable now, so that a later refusal comes from Landlock
     rules = landlock.Ruleset()
     rules.allow_writing(folder)
     linux.no_new_privileges()
@@ -202,7 +196,7 @@ def _landlock(folder: str) -> str:
 def _seccomp(_: str) -> str:
     linux.no_new_privileges()
     linux.install_filter(seccomp.program())
-    # Asks for nothing, and so succeeds unless the filter sees it.
+    # unshare(0) does nothing, so it succeeds unless the filter refuses it.
     if linux.libc.unshare(0) == 0 or ctypes.get_errno() != errno.EPERM:
         raise LayerError("seccomp", "a filtered system call was not refused")
     return "system calls are filtered (%s)" % linux.MACHINE
@@ -219,13 +213,7 @@ def _uid(uids: List[int]) -> str:
     with open("/proc/self/uid_map", encoding="ascii") as file:
         mapped = max(int(first) + int(count) for first, _, count in (line.split() for line in file))
     uid = next((one for one in uids if one < mapped), uids[-1])
-    try:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    except OSError as error:
-        raise LayerError("uid", "cannot become uid %d: %s" % (uid, error)) from error
-    linux.drop_capabilities()
+    launch.become_user(uid, uid)
     try:
         os.setuid(0)
     except PermissionError:
@@ -241,7 +229,8 @@ def _cgroup(_: str) -> str:
         problem = "%s mounted, not usable: %s" % (mounted, error.message) if mounted else "none is mounted"
         raise LayerError("cgroup", problem) from error
     groups.remove()
-    return "version %d, memory and pids" % groups.version
+    shares = "memory, pids and cpu" if groups.has_shares else "memory and pids; no shares of the processors"
+    return "version %d, %s" % (groups.version, shares)
 
 
 def _rlimits(_: str) -> str:

@@ -1,7 +1,7 @@
-"""Puts processes under the policy.
+"""Starts sandboxes and applies their policy.
 
-A sandbox is made in steps: `start` and `begin` are the same for every session, `bring_in` opens what one session may
-see, `retire` gives up all rights but that, and each kernel closes itself in with a `Confinement`.
+A sandbox is set up in steps: `start` and `enter_sandbox` are the same for all sessions, `apply_spec` sets the limits and
+folders of one session, `drop_privileges` gives up all other rights, and each kernel enters a `Confinement`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _WRITABLE = ("/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/ful
 _READABLE = ("/etc", "/proc", "/.own", "/dev")
 
 
-class Surroundings:
-    """What a sandbox is put into, beside its namespaces."""
+class SandboxResources:
+    """The network and the control group of a sandbox."""
 
     def __init__(self, network: str, group: Optional[cgroup.Group]) -> None:
         self.network = network
         self.group = group
-        # A network that was made ahead.
+        # A network that was created ahead.
         self.ready_network: Optional[int] = None
 
     def descriptors(self) -> List[int]:
@@ -32,7 +32,7 @@ class Surroundings:
         return [*ready, *(self.group.descriptors() if self.group else ())]
 
     def close(self) -> None:
-        """The template's side: the sandbox has its own copies of the descriptors."""
+        """In the template: closes its descriptors. The sandbox has copies."""
         for fd in self.descriptors():
             os.close(fd)
 
@@ -42,7 +42,7 @@ class Surroundings:
 
 
 class Confinement:
-    """What each process that pid 1 forks is left with: inherited limits, and the files of the rules where there are any."""
+    """How each process that pid 1 forks is confined, in addition to the limits that it inherits."""
 
     def __init__(self, rules: Optional[landlock.Ruleset], killed_first: bool = False) -> None:
         self._rules = rules
@@ -52,17 +52,17 @@ class Confinement:
         return [self._rules.fd] if self._rules else []
 
     def enter(self, spec: Dict[str, Any]) -> None:
-        """Leaves this process nothing but the policy's files. No user code has run before this returns."""
+        """Restricts this process to the files of the policy. No user code runs before this returns."""
         if self._rules is not None:
             self._rules.restrict()
         limits.limit_open_files(spec["limits"]["openFiles"])
         linux.set_dumpable(True)
         if self._killed_first:
-            limits.be_killed_first()
+            limits.prefer_for_oom_kill()
 
 
 class Launcher:
-    """The template's side: what can be made once, before the first sandbox."""
+    """In the template: what all sandboxes share, created once before the first."""
 
     def __init__(self, folder: str, packages: Iterable[str], need_cgroup: bool) -> None:
         if not linux.supported():
@@ -74,11 +74,11 @@ class Launcher:
         try:
             self.groups = cgroup.find()
         except LayerError:
-            # Without control groups the limits hold for each process, not for all of them together.
+            # Without control groups, the limits apply to each process, and not to all of them together.
             if need_cgroup:
                 raise
         if self.root:
-            # Once for all: whatever is forked from here has none either.
+            # Once, as all forks inherit it.
             linux.drop_bounding_set()
             linux.unshare(NEWNS)
         else:
@@ -86,54 +86,54 @@ class Launcher:
         self.stage = Stage(folder)
         self.stage.build(packages)
 
-    def start(self, network: str) -> "tuple[int, Surroundings]":
-        """fork() into new namespaces. Returns 0 in the child, which must call `begin`, and its pid here."""
-        around = Surroundings(network, self.groups.make() if self.groups else None)
+    def start(self, network: str) -> "tuple[int, SandboxResources]":
+        """Forks into new namespaces. Returns 0 in the child, which must call `enter_sandbox`, and its pid here."""
+        resources = SandboxResources(network, self.groups.make() if self.groups else None)
         if network != "host" and self.networks is not None:
-            around.ready_network = self.networks.take()
-        own_network = network != "host" and around.ready_network is None
+            resources.ready_network = self.networks.take()
+        own_network = network != "host" and resources.ready_network is None
         flags = NEWNS | NEWPID | NEWIPC | NEWUTS | (NEWNET if own_network else 0)
-        handle = around.group.handle() if around.group else None
+        handle = resources.group.handle() if resources.group else None
         try:
-            return linux.clone(flags, handle), around
+            return linux.clone(flags, handle), resources
         except LayerError:
-            around.close()
-            around.remove()
+            resources.close()
+            resources.remove()
             raise
         finally:
             if handle is not None:
                 os.close(handle)
 
-    def begin(self, around: Surroundings) -> None:
-        """What is the same for every session: control group, network, host name, the shared part of the file tree."""
+    def enter_sandbox(self, resources: SandboxResources) -> None:
+        """The part that is the same for all sessions: control group, network, host name, shared part of the file tree."""
         linux.die_with_parent()
-        if around.group:
-            around.group.enter()
-        if around.ready_network is not None:
-            linux.enter_namespace(around.ready_network, NEWNET)
-            os.close(around.ready_network)
-        elif around.network != "host":
+        if resources.group:
+            resources.group.enter()
+        if resources.ready_network is not None:
+            linux.enter_namespace(resources.ready_network, NEWNET)
+            os.close(resources.ready_network)
+        elif resources.network != "host":
             networks.loopback_up()
         try:
             socket.sethostname("cella")
         except OSError as error:
             raise LayerError("namespaces", "sethostname: %s" % error) from error
-        self.stage.begin(around.network)
+        self.stage.enter(resources.network)
 
-    def bring_in(self, spec: Dict[str, Any], group: Optional[cgroup.Group], folders: List[int]) -> None:
-        """What is this session's own: limits of the whole sandbox, and its folders as the template has opened them."""
+    def apply_spec(self, spec: Dict[str, Any], group: Optional[cgroup.Group], folders: List[int]) -> None:
+        """The part of one session: the limits of the sandbox, and the folders that the template has opened."""
         if group:
             group.limit(spec["limits"]["memoryBytes"], spec["limits"]["processes"])
         self.stage.finish(spec, folders)
 
     def remove(self) -> None:
-        """Leaves nothing of this template behind."""
+        """Removes the control groups and mounts of this template."""
         if self.groups is not None:
             self.groups.remove()
         self.stage.remove()
 
     def confinement(self, spec: Dict[str, Any]) -> Confinement:
-        """What Landlock will leave each kernel: made once, after the folders are there."""
+        """The Landlock rules for all kernels. Call it once, when the folders are mounted."""
         rules = landlock.Ruleset()
         rules.allow_listing("/")
         for path in (*self.stage.paths, *_READABLE, *(mounts.mount_point(folder) for folder in spec["readable"])):
@@ -142,15 +142,15 @@ class Launcher:
             rules.allow_writing(path)
         return Confinement(rules)
 
-    def retire(self, spec: Dict[str, Any]) -> None:
-        """Gives up every right that goes with the user, and lowers the limits, for good.
+    def drop_privileges(self, spec: Dict[str, Any]) -> None:
+        """Changes the user, gives up all capabilities and lowers the limits, permanently. Kernels inherit all of this.
 
-        Pid 1, which runs no user code, keeps what it needs to signal kernels and to fork others; they inherit this.
+        Pid 1, which runs no user code, can still signal kernels and fork new ones.
         """
         if self.root:
-            _become(spec["uid"], spec["gid"])
+            become_user(spec["uid"], spec["gid"])
         else:
-            # A namespace of its own makes the process limit count this sandbox alone.
+            # With its own user namespace, the process limit counts only this sandbox.
             enter_user_namespace(NEWUSER)
             linux.drop_bounding_set()
             linux.drop_capabilities()
@@ -159,7 +159,7 @@ class Launcher:
 
 
 def settle(most: Dict[str, Any], alone: bool, filter_program: bytes) -> None:
-    """Lowers the limits of this process and closes it to others of its user, and forbids system calls that no code needs."""
+    """Lowers the limits of this process, hides it from other processes of its user, and installs the system call filter."""
     limits.apply(most, alone)
     linux.set_dumpable(False)
     linux.no_new_privileges()
@@ -167,7 +167,7 @@ def settle(most: Dict[str, Any], alone: bool, filter_program: bytes) -> None:
 
 
 def enter_user_namespace(flags: int) -> None:
-    """A namespace in which this process keeps its own uid and gid, and every other id is nobody."""
+    """Enters a user namespace in which this process keeps its uid and gid, and all other ids are nobody."""
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(flags, "userns")
     lines = (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid)))
@@ -179,7 +179,8 @@ def enter_user_namespace(flags: int) -> None:
         raise LayerError("userns", "cannot map the user into its namespace: %s" % error) from error
 
 
-def _become(uid: int, gid: int) -> None:
+def become_user(uid: int, gid: int) -> None:
+    """Switches from root to this user, permanently."""
     try:
         os.setgroups([])
         os.setresgid(gid, gid, gid)

@@ -1,4 +1,4 @@
-"""Resource limits of one process, lowered for good before any user code runs."""
+"""Resource limits of one process, lowered permanently before any user code runs."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any, Dict
 from .linux import LayerError
 
 
-# Libraries and shared memory that a process maps beside its own data.
+# Room for libraries and shared memory that a process maps in addition to its data.
 _MAPPED_BYTES = 1 << 30
 
 
 def apply(limits: Dict[str, Any], alone: bool) -> None:
-    """`limits` are memoryBytes, processes, cpuSeconds and fileBytes; `alone` where no control group helps."""
+    """`limits`: memoryBytes, processes, cpuSeconds, fileBytes. `alone`: whether there is no control group."""
     if alone:
-        # Counts every process of the user: a control group counts those of the sandbox.
+        # Counts all processes of the user; a control group would count those of the sandbox.
         _lower(resource.RLIMIT_NPROC, limits["processes"])
-    # What is used is counted by the control group, or by pid 1.
+    # With "used", the control group or pid 1 counts the memory in use.
     if limits.get("memoryCounts") != "used":
         if alone:
-            # Shared memory is not data: only the whole address space bounds it.
+            # RLIMIT_DATA does not count shared memory; the limit on address space does.
             _lower(resource.RLIMIT_AS, limits["memoryBytes"] + _MAPPED_BYTES)
-        # Allocation fails a little before the cgroup would kill, so that code sees a MemoryError and lives.
+        # Allocations fail before the control group would kill, so that code gets a MemoryError.
         _lower(resource.RLIMIT_DATA, limits["memoryBytes"])
-    # The soft limit sends SIGXCPU, which identifies this exit; the hard one is for code that ignores it.
+    # The soft limit sends SIGXCPU, by which this exit is recognized. The hard limit kills code that ignores it.
     _lower(resource.RLIMIT_CPU, limits["cpuSeconds"], limits["cpuSeconds"] + 2)
     _lower(resource.RLIMIT_FSIZE, limits["fileBytes"])
-    # No dump is that small; and where dumps are piped to a program of the host's, this one value alone keeps them from it.
+    # Prevents core dumps: no dump has one byte. If the host pipes dumps to a program, only the value 1 prevents that.
     _lower(resource.RLIMIT_CORE, 1)
 
 
 def limit_open_files(count: int) -> None:
-    """For kernels alone, once they have their own descriptors: those have numbers that may be past the limit."""
+    """Call it when all descriptors are open, as their numbers may be above the limit."""
     _lower(resource.RLIMIT_NOFILE, count)
 
 
-def be_killed_first() -> None:
-    """If memory runs out, this process is killed before pid 1, whose end would end all."""
+def prefer_for_oom_kill() -> None:
+    """If memory runs out, Linux kills this process before pid 1, whose end would end all others."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")

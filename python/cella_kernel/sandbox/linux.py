@@ -1,4 +1,4 @@
-"""Linux system calls that the standard library does not offer, each raising LayerError when it is refused."""
+"""Linux system calls that the standard library lacks. They raise LayerError if they fail."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 
 libc = ctypes.CDLL(None, use_errno=True)
-# The GIL stays held across clone: the child must come back as the thread that owns it.
-_held = ctypes.PyDLL(None, use_errno=True)
+# Calls with the GIL held: after clone, the child must be the thread that holds it.
+_libc_with_gil = ctypes.PyDLL(None, use_errno=True)
 
 
 class LayerError(Exception):
-    """A layer of isolation that could not be put in place. `layer` is its name in `cella doctor`."""
+    """A layer of isolation could not be set up. `layer` is its name in `cella doctor`."""
 
     def __init__(self, layer: str, message: str) -> None:
         super().__init__(message)
@@ -86,32 +86,32 @@ def syscall(name: str, *args: object) -> int:
 
 
 def clone(flags: int, cgroup: Optional[int] = None) -> int:
-    """fork() into new namespaces and, given its folder, a control group of version 2.
+    """fork() into new namespaces and, if its folder is given, a control group of version 2.
 
-    The caller must have one thread: no after-fork hooks run.
+    The caller must have one thread, as Python's fork hooks do not run.
     """
     if cgroup is None:
-        pid = _held.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(flags | _SIGCHLD), None, None, None, None)
+        pid = _libc_with_gil.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(flags | _SIGCHLD), None, None, None, None)
     else:
         arguments = struct.pack("11Q", flags | _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, 0, 0, 0, 0, 0, cgroup)
-        pid = _held.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
+        pid = _libc_with_gil.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
     return check(pid, "namespaces", "clone into new namespaces")
 
 
 def fork() -> int:
-    """fork() without Python's after-fork hooks, which would write to some 200 pages that are shared until then.
+    """fork() without Python's fork hooks, which would write to some 200 shared pages.
 
-    The caller must have one thread, so that there is nothing for them to mend but `random` and `threading`.
+    The caller must have one thread: then the hooks would only repair `random` and `threading`.
     """
-    return check(_held.fork(), "namespaces", "fork")
+    return check(_libc_with_gil.fork(), "namespaces", "fork")
 
 
-def fork_beside() -> int:
-    """fork() whose child has our own parent: it is pid 1's to reap, and no child of the code's.
+def fork_sibling() -> int:
+    """fork() whose child has the caller's parent, pid 1: code that waits for its children does not see it.
 
-    The caller must have one thread: no handlers of the C library run either.
+    The caller must have one thread, as the fork handlers of the C library do not run either.
     """
-    pid = _held.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
+    pid = _libc_with_gil.syscall(ctypes.c_long(number("clone")), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
     return check(pid, "namespaces", "fork")
 
 
@@ -132,13 +132,13 @@ def close_from(first: int) -> None:
     except OSError:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))
         return
-    # An engine may refuse the call above, and allow a million descriptors.
+    # An engine may refuse close_range and allow a million descriptors, so only open ones are closed.
     for fd in numbers:
         if fd >= first:
             try:
                 os.close(fd)
             except OSError:
-                pass  # the one that the folder was listed with
+                pass  # the descriptor with which the folder was listed
 
 
 def prctl(option: int, *args: int) -> int:
@@ -151,7 +151,7 @@ def die_with_parent(signal_number: int = 9) -> None:
 
 
 def set_dumpable(value: bool) -> None:
-    """A process that is not dumpable cannot be traced, nor its /proc/PID/mem and fd read, by its own uid."""
+    """If a process is not dumpable, others with its uid cannot trace it or read its /proc/PID/mem and fd."""
     check(prctl(_PR_SET_DUMPABLE, int(value)), "namespaces", "prctl(DUMPABLE)")
 
 
@@ -175,9 +175,9 @@ def install_filter(program: bytes) -> None:
 
 
 def drop_bounding_set() -> None:
-    """Nothing that this process runs can gain a capability from a file."""
+    """Keeps programs that this process runs from gaining capabilities."""
     for capability in range(41):
-        # A capability that this kernel does not know, or that is gone already, is refused: as good as dropped.
+        # Fails for a capability that Linux does not know or that is already dropped. That is as good.
         prctl(_PR_CAPBSET_DROP, capability)
 
 
@@ -189,15 +189,15 @@ def drop_capabilities() -> None:
     check(syscall("capset", ctypes.byref(header), ctypes.byref(data)), "uid", "capset")
 
 
-def ask_for_slices(nanoseconds: int) -> None:
-    """How long this process would run at a time; one that asks for little runs sooner. 0: as long as any other.
+def request_time_slice(nanoseconds: int) -> None:
+    """Requests time slices of this length: a process that requests short ones runs sooner. 0 requests the default.
 
-    Linux before 6.12 ignores this, and a process with another policy than the usual one keeps it.
+    Linux before 6.12 ignores this. A process with another scheduling policy than the default keeps its policy.
     """
     try:
         usual = os.sched_getscheduler(0) == os.SCHED_OTHER
     except (AttributeError, OSError):
-        return  # no Linux, or musl, which does not tell
+        return  # not Linux, or musl, which does not report the policy
     if usual and supported():
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, 0, nice, 0, nanoseconds, 0, 0)

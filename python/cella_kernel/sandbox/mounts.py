@@ -1,16 +1,17 @@
-"""The file tree of a sandbox: a private root with the read-only system, the workspace and its own scratch space.
+"""The file tree of a sandbox: its own root with the read-only system, the workspace and scratch space.
 
-The template builds a *stage* once: the read-only parts that every sandbox shares. Each sandbox then makes its own
-root from the stage in its own mount namespace, and unmounts the host's tree.
+The template builds a *stage* once: the read-only parts that all sandboxes share. Each sandbox then builds its own root
+from the stage in its own mount namespace, and unmounts the host's tree.
 
-Folders of the host come as detached mounts: the template opens them, hands them over as descriptors, and pid 1
-attaches them. So a sandbox never holds more of the host's tree than its own folders. If a folder has another owner,
-the mount is idmapped: inside it belongs to the sandbox's user, on disk it keeps its owner.
+Folders of the host come as detached mounts: the template opens them and passes the descriptors to pid 1, which attaches
+them. So a sandbox never has access to more of the host's tree than its own folders. If a folder has another owner, the
+mount is idmapped: inside, it belongs to the sandbox's user; on disk, it keeps its owner.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import struct
@@ -34,17 +35,17 @@ _ETC = (
     "matplotlibrc", "python3", "python%d.%d" % sys.version_info[:2], "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted", "services", "protocols", "magic", "xdg",
     "host.conf", "gai.conf", "os-release", "debian_version",
 )  # fmt: skip
-# Files of /etc that differ from sandbox to sandbox: links into its own root.
+# Files of /etc that differ between sandboxes: links into the sandbox's own root.
 _OWN = ("passwd", "group", "resolv.conf")
 
 
 def _folders_in_order(spec: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """Read-only folders first: a workspace may lie inside one, and stays writable."""
+    """Read-only folders first, so that a workspace inside one stays writable."""
     return [*({**folder, "readOnly": True} for folder in spec["readable"]), *spec["writable"]]
 
 
 def mount_point(folder: Dict[str, Any]) -> str:
-    """Where it is inside: at the same path, unless the policy names another."""
+    """The path inside the sandbox: the same as outside, unless the policy names another."""
     return folder.get("at") or folder["path"]
 
 
@@ -84,8 +85,8 @@ def _open_detached(folder: Dict[str, Any], uid: int, gid: int) -> int:
 
 
 def detached_mount(folder_fd: int, path: str, attributes: int, namespace: int) -> int:
-    """A detached mount of a folder. With a namespace it is idmapped."""
-    # A mount inside the folder may not know idmapping, so a folder with another owner comes alone.
+    """A detached mount of a folder, idmapped if a namespace is given."""
+    # Mounts inside the folder may not support idmapping, so they are left out then.
     deep = 0 if namespace else AT_RECURSIVE
     how = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | deep)
     opened = syscall("open_tree", ctypes.c_int(folder_fd), b"", how)
@@ -93,7 +94,7 @@ def detached_mount(folder_fd: int, path: str, attributes: int, namespace: int) -
     try:
         _set_attributes(tree, deep, attributes, 0, path)
         if namespace:
-            # Private: what the host mounts below the folder later is not seen here.
+            # Private, so that later mounts of the host below the folder do not appear here.
             _set_attributes(tree, 0, _ATTR_IDMAP, namespace, path, _PRIVATE)
         return tree
     except LayerError:
@@ -102,14 +103,19 @@ def detached_mount(folder_fd: int, path: str, attributes: int, namespace: int) -
 
 
 def open_folder(path: str, identity: Optional[Dict[str, str]] = None) -> int:
-    """The host has resolved the path: a link or another folder there has been put there since."""
+    """Opens a folder whose path and identity the host has determined. Fails if it was replaced since, or by a link."""
     how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
-    opened = syscall("openat2", ctypes.c_int(AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
-    folder = check(opened, "workspace", path)
+    folder = syscall("openat2", ctypes.c_int(AT_FDCWD), os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    if folder < 0:
+        code = ctypes.get_errno()
+        # A link or a file is in the path now, or nothing is.
+        replaced = identity and code in (errno.ELOOP, errno.ENOTDIR, errno.ENOENT)
+        layer = "replaced" if replaced else "workspace"
+        raise LayerError(layer, "%s: %s" % (path, os.strerror(code)))
     facts = os.fstat(folder)
     if identity and (str(facts.st_dev), str(facts.st_ino)) != (identity["device"], identity["inode"]):
         os.close(folder)
-        raise LayerError("workspace", "%s is another folder by now" % path)
+        raise LayerError("replaced", "%s was replaced by another folder" % path)
     return folder
 
 
@@ -121,7 +127,7 @@ def _set_attributes(tree: int, deep: int, attributes: int, namespace: int, path:
 
 
 def user_namespace(owner: "tuple[int, int]", uid: int, gid: int) -> int:
-    """A descriptor of a user namespace that maps the owner on disk to the sandbox's ids; no process stays in it."""
+    """A descriptor of a user namespace that maps the owner on disk to the sandbox's ids."""
     pid = clone(NEWUSER)
     if pid == 0:
         signal.pause()
@@ -151,7 +157,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def _restrict(target: str, attributes: int, recursive: bool = True) -> None:
-    """Adds flags to a mount; flags that the host has locked stay as they are."""
+    """Adds flags to a mount. Flags that the host has locked do not change."""
     block = struct.pack("QQQQ", attributes, 0, 0, 0)
     flags = AT_RECURSIVE if recursive else 0
     result = syscall(
@@ -161,7 +167,7 @@ def _restrict(target: str, attributes: int, recursive: bool = True) -> None:
 
 
 class Stage:
-    """The shared, read-only parts, mounted below one folder of the template's own mount namespace."""
+    """The shared, read-only parts, mounted below one folder in the template's mount namespace."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -173,7 +179,7 @@ class Stage:
         self._resolver = ""
 
     def build(self, packages: Iterable[str]) -> None:
-        """Call once, in a mount namespace of one's own."""
+        """Call it once, in a new mount namespace."""
         mount("none", "/", "", _REC | _PRIVATE)
         mount("tmpfs", self.folder, "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
         for folder in (self._parts, self._scratch, self._root):
@@ -229,7 +235,7 @@ class Stage:
         os.mkdir(dev)
         for name in _DEVICES:
             if name == "tty" and not os.path.exists("/dev/tty"):
-                continue  # a host may lack it, and few programs ask for it
+                continue  # a host may lack it, and few programs need it
             target = os.path.join(dev, name)
             _touch(target)
             _bind("/dev/" + name, target)
@@ -247,10 +253,10 @@ class Stage:
         try:
             os.rmdir(self.folder)
         except OSError:
-            pass  # the host was faster
+            pass  # the host has removed it
 
-    def begin(self, network: str) -> None:
-        """Enters one sandbox's own root, as far as it is the same for every session, and lets go of the host's tree."""
+    def enter(self, network: str) -> None:
+        """Builds and enters the root of a sandbox, without the parts of one session, and unmounts the host's tree."""
         mount("tmpfs", self._scratch, "tmpfs", _NOSUID | _NODEV, "mode=755,nr_inodes=100k")
         for name, mode in (("root", 0o755), ("tmp", 0o1777), ("shm", 0o1777)):
             folder = os.path.join(self._scratch, name)
@@ -273,11 +279,11 @@ class Stage:
         check(libc.umount2(b".", _DETACH), "namespaces", "umount of the host's tree")
         os.chdir("/")
         self._root = ""
-        # Once ahead, so that a spare has touched the memory it needs.
+        # Written ahead once, so that a spare has allocated the memory for it.
         self._write_own(0, 0, "/")
 
     def finish(self, spec: Dict[str, Any], folders: List[int]) -> None:
-        """Brings in the session's own folders: detached mounts, in the order of `trees.in_order`."""
+        """Attaches the folders of the session: detached mounts in the order of `_folders_in_order`."""
         for folder, tree in zip(_folders_in_order(spec), folders):
             _attach_mount(tree, self._folder(mount_point(folder)))
         self._write_own(spec["uid"], spec["gid"], spec["home"])

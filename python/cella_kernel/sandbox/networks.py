@@ -1,7 +1,7 @@
-"""Networks made ahead: making one takes longer than anything else in the start of a sandbox.
+"""Network namespaces created ahead, as creating one takes longer than any other step in the start of a sandbox.
 
-A process of its own makes them, one after the other, and hands each over as a descriptor. Each holds nothing but its
-own loopback, and no process has ever been in it but the one that made it.
+A separate process creates them, and passes each as a descriptor. A network has only its own loopback, and no other
+process has been in it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Optional
 from . import linux
 from .linux import NEWNET, LayerError
 
-# How many wait to be taken.
+# How many are created ahead.
 _STOCK = 4
 
 
 class Networks:
-    """Call once, before there are threads. Where it cannot go on, `take` has nothing, and the caller makes its own."""
+    """Create it before there are threads. If its process fails, `take` returns None and the caller creates a network."""
 
     def __init__(self) -> None:
-        self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._way.setblocking(False)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
         if linux.fork() == 0:
             try:
-                self._way.close()
+                self._socket.close()
                 _make(theirs)
             finally:
                 os._exit(0)
@@ -35,25 +35,25 @@ class Networks:
 
     def take(self) -> Optional[int]:
         try:
-            word, descriptors, _, _ = socket.recv_fds(self._way, 1, 1)
-            if word:
-                self._way.send(b"+")
+            data, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+            if data:
+                self._socket.send(b"+")
         except OSError:
             return None  # none is ready
         return descriptors[0] if descriptors else None
 
 
-def _make(way: socket.socket) -> None:
+def _make(template: socket.socket) -> None:
     linux.die_with_parent()
     made = 0
     while True:
-        # Each one that was taken is replaced; the end of the way is ours.
-        if made >= _STOCK and not way.recv(1):
+        # Replaces each network that is taken. Ends with the template.
+        if made >= _STOCK and not template.recv(1):
             return
         linux.unshare(NEWNET)
         loopback_up()
         network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        socket.send_fds(way, [b"n"], [network])
+        socket.send_fds(template, [b"n"], [network])
         os.close(network)
         made += 1
 

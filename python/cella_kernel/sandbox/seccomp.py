@@ -1,4 +1,4 @@
-"""seccomp: system calls that no code in a sandbox needs, and that have opened sandboxes before."""
+"""seccomp: refuses system calls that no code in a sandbox needs, and that were used to escape from sandboxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from . import linux
 from .linux import LayerError
 
-# name: (x86_64, aarch64); None where the architecture has no such call.
+# name: (x86_64, aarch64); None if the architecture has no such call.
 _DENIED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -73,15 +73,15 @@ _DENIED = {
     "fanotify_init": (300, 262),
 }
 _ARCHITECTURE = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-# socket and socketpair: both name the family first.
+# socket and socketpair: the family is the first argument of both.
 _SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}
 _X32 = 0x40000000
-# AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Others (vsock above all) are not bound to a network namespace.
+# AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Network namespaces do not confine other families, such as vsock.
 _FAMILIES = (1, 2, 10, 16)
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag, time namespaces included
 
-# Calls that set a file's mode, (x86_64, aarch64), and which argument holds it: no set-uid or set-gid file may be made,
-# for on the host's side of the workspace it would work.
+# Calls that set a file's mode, (x86_64, aarch64), and which argument is the mode. Set-uid and set-gid files are refused,
+# because they would work on the host's side of the workspace.
 _MODE_SETTERS = (
     ((90, None), 1),  # chmod
     ((91, 52), 1),  # fchmod
@@ -91,7 +91,7 @@ _MODE_SETTERS = (
     ((259, 33), 2),  # mknodat
     ((85, None), 1),  # creat
 )
-# open and openat look at the mode only where they may create: (numbers, flags argument, mode argument).
+# open and openat use the mode only if they may create a file: (numbers, flags argument, mode argument).
 _OPENERS = (((2, None), 1, 2), ((257, 56), 2, 3))
 _OPENAT2 = 437
 _SET_ID_BITS = 0o6000
@@ -108,7 +108,7 @@ def _argument(index: int) -> int:
 
 
 def program() -> bytes:
-    """The filter as the kernel wants it: 8 bytes an instruction, little endian."""
+    """The filter in the format of Linux: 8 bytes per instruction, little endian."""
     machine = linux.MACHINE
     if machine not in _ARCHITECTURE:
         raise LayerError("seccomp", "no filter for the architecture %s" % machine)
@@ -121,7 +121,8 @@ def program() -> bytes:
     ]
     if machine == "x86_64":
         lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _EPERM)]
-    # clone3 and openat2 hide their flags behind a pointer: callers are sent back to the calls that are looked at.
+    # The filter cannot see the flags of clone3 and openat2, which are behind a pointer. With ENOSYS, callers use the
+    # older calls, which the filter checks.
     for number in (linux.CLONE3, _OPENAT2):
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ENOSYS)]
     for numbers in _DENIED.values():

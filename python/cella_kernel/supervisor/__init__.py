@@ -1,1 +1,1 @@
-"""The template and pid 1 of a sandbox: our own processes, which never run user code."""
+"""The template and pid 1 of a sandbox: Cella's own processes, which never run user code."""

@@ -1,18 +1,18 @@
-"""How a fork of pid 1 becomes a kernel or a program of the host: confined, and with its own descriptors only.
+"""How a fork of pid 1 becomes a kernel, or the monitor of a program: confined, and with only its own descriptors.
 
-A process of ours stands over a program, adopts what it leaves behind, and ends all of that with it.
+Each program of the host has a monitor: a process of Cella's that starts the program, adopts the processes that it leaves
+behind, and ends them with it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from typing import Any, Dict, List, Optional
 
 from .. import protocol
-from ..frames import Channel
-from ..interrupt_slot import InterruptSlot
+from ..frames import Channel, report_failure, send_failure
+from ..interrupts import InterruptSlot
 from ..kernel import kernel
 from ..processes import close_others, descendants, end_descendants, send_signal
 from ..sandbox import linux
@@ -23,11 +23,11 @@ from .program import Stop
 
 
 def confine_child(keep: List[int], confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
-    """What every fork of pid 1 does first. It keeps none of pid 1's signal handling and only these descriptors."""
+    """The first step of every fork of pid 1: resets signal handling, closes all descriptors but `keep`, and is confined."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    # Those of pid 1 (its own connection, its control group) may have any number.
+    # Closes pid 1's connection, its control group and so on, whatever their numbers.
     close_others([*keep, *(confinement.descriptors() if confinement else ())])
     os.umask(0o022)
     if linux.supported():
@@ -44,23 +44,31 @@ def become_kernel(
     spec: Dict[str, Any],
     spare: bool,
 ) -> None:
-    """The kernel's side of pid 1's fork. Never returns. No user code runs before the process is confined."""
+    """In a fork of pid 1: becomes a kernel. Never returns. No user code runs before the process is confined."""
     the_kernel = kernel.the_kernel
     assert the_kernel is not None
     try:
         confine_child([*descriptors, registration], confinement, spec)
         _enter_folder(spec["cwd"])
         if spare:
-            the_kernel.be_spare()
+            the_kernel.become_spare()
         the_kernel.adopt(descriptors, registration, slot)
     except BaseException as error:
-        _report_kernel_failure(descriptors[0], error)
+        _end_unconfined(Channel(descriptors[0]), error)
     try:
         the_kernel.serve()
     except MemoryError:
         os._exit(protocol.EXIT_OUT_OF_MEMORY)
     finally:
         os._exit(protocol.EXIT_FAILED)
+
+
+def _end_unconfined(connection: Channel, error: BaseException) -> None:
+    """Never returns."""
+    try:
+        report_failure(connection, error)
+    finally:
+        os._exit(protocol.EXIT_NOT_ISOLATED)
 
 
 def _enter_folder(folder: str) -> None:
@@ -70,25 +78,14 @@ def _enter_folder(folder: str) -> None:
         raise LayerError("workspace", str(error)) from error
 
 
-def _report_kernel_failure(fd: int, error: BaseException) -> None:
-    layer, message = (error.layer, error.message) if isinstance(error, LayerError) else ("template", repr(error))
-    try:
-        Channel(fd).send(protocol.FAILED, 0, json.dumps({"layer": layer, "message": message}).encode())
-        # The host closes the connection, not we: if it wrote to a closed one, it would miss the reason.
-        while os.read(fd, 65536):
-            pass
-    finally:
-        os._exit(protocol.EXIT_NOT_ISOLATED)
-
-
-# From pid 1: the program and all that came from it are asked to end. SIGTERM means that they have no choice.
+# Pid 1 sends this to a monitor, which then sends SIGTERM to the program and its descendants. For SIGTERM, it kills them.
 GENTLY = signal.SIGUSR1
 
 
 def become_program(
     descriptors: List[int], confinement: Optional[Confinement], spec: Dict[str, Any], command: Dict[str, Any]
 ) -> None:
-    """The program's side of pid 1's fork. Never returns. Nothing of the program runs before the process is confined."""
+    """In a fork of pid 1: becomes the monitor of a program. Never returns. The program starts after it is confined."""
     connection, out, err = descriptors[:3]
     try:
         signal.signal(signal.SIGTERM, _stop)
@@ -118,13 +115,13 @@ def _stop(*_: object) -> None:
 
 
 def _ask_to_end(*_: object) -> None:
-    """A process that does not end is killed later, when the host says so."""
+    """If a process does not end, the host has it killed later."""
     for pid in descendants(os.getpid()):
         send_signal(pid, signal.SIGTERM)
 
 
 def _run_program(command: Dict[str, Any], out: int, err: int) -> int:
-    """Waits for the program, then ends what it has left. Gives how it ended, as a wait status."""
+    """Waits for the program, then ends its remaining descendants. Returns its wait status."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     pid = program.start(command, (nothing, out, err))
     for fd in (nothing, out, err):
@@ -137,7 +134,7 @@ def _run_program(command: Dict[str, Any], out: int, err: int) -> int:
 
 
 def _end_with(status: int) -> None:
-    """Exits as the program did: pid 1 reports that to the host."""
+    """Exits as the program did, so that pid 1 can report it to the host."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number != signal.SIGKILL:
@@ -150,7 +147,6 @@ def _end_with(status: int) -> None:
 def _report_program_failure(connection: int, error: BaseException) -> None:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     try:
-        body = json.dumps({"layer": "command", "message": reason}).encode()
-        Channel(connection).send(protocol.FAILED, 0, body)
+        send_failure(Channel(connection), LayerError("command", reason))
     except OSError:
         pass  # the host has closed the connection

@@ -1,7 +1,7 @@
-"""Pid 1 of a container: builds the kernel that others are forked from, confines itself further, and supervises them.
+"""Pid 1 of a container: builds the kernel that all kernels are forked from, confines itself further, and supervises them.
 
-The engine has set up its user, file tree, network and limits. It reaches the host through a socket in a read-only
-folder. It holds that socket by a descriptor, so that the host can remove its name before any user code runs; each
+The engine has set up its user, file tree, network and limits. Pid 1 reaches the host through a socket in a read-only
+folder, and keeps a descriptor of that socket, so that the host can remove its name before any user code runs. Each
 further connection begins with a one-time token that the host has just sent to pid 1.
 """
 
@@ -15,7 +15,7 @@ import socket
 from typing import Any, Dict, List
 
 from .. import frames, protocol
-from ..frames import Channel
+from ..frames import Channel, report_failure
 from ..kernel import kernel
 from ..processes import silence, widen
 from ..sandbox import launch, linux, seccomp
@@ -25,11 +25,11 @@ from . import supervisor
 
 
 def main(options: Dict[str, Any]) -> None:
-    """`options`: the folder with the host's socket, modules to preload. Never returns. The kernel is ready before it connects."""
+    """`options`: `folder` with the host's socket, `preload`: modules. Never returns. Connects when the kernel is ready."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     failed = kernel.preload(options["preload"])
     kernel.build()
-    # What is there is never looked through again. To look through it once would only make the first session wait.
+    # Excludes all present objects from garbage collection. Collecting first would only delay the first session.
     gc.freeze()
     gc.enable()
     host = HostSocket(options["folder"])
@@ -39,7 +39,7 @@ def main(options: Dict[str, Any]) -> None:
         spec = _opening(channel)["policy"]
         if failed:
             raise LayerError("preload", "%(name)s could not be imported: %(reason)s" % failed[0])
-        # Without a group, as some engines of a user's own are, each process is limited by itself, as in a sandbox.
+        # Some rootless engines give the container no limits. Then each process is limited by itself, as in a sandbox.
         group = OwnGroup.limiting(spec["limits"]["memoryBytes"])
         _confine(spec, group is None)
         pid_one = supervisor.Supervisor(channel, group, alone=True, connect=host.open)
@@ -47,13 +47,13 @@ def main(options: Dict[str, Any]) -> None:
         channel.send(protocol.OPENED, 0, json.dumps({"pid": os.getpid()}).encode())
         pid_one.serve()
     except BaseException as error:
-        supervisor.report_failure(channel, error)
+        report_failure(channel, error)
     finally:
         os._exit(protocol.EXIT_SUPERVISOR_FAILED)
 
 
 def _opening(channel: Channel) -> Dict[str, Any]:
-    """The first frame from the host. If the host closes the connection instead, this process ends."""
+    """The first frame from the host. If the host closes the connection instead, this process exits."""
     frame = channel.take()
     while frame is None:
         if not channel.fill():
@@ -70,7 +70,7 @@ def _confine(spec: Dict[str, Any], alone: bool) -> None:
     for folder in spec["folders"]:
         facts = os.stat(folder["path"])
         if (str(facts.st_dev), str(facts.st_ino)) != (folder["id"]["device"], folder["id"]["inode"]):
-            raise LayerError("workspace", "%s is another folder than the session was made with" % folder["path"])
+            raise LayerError("replaced", "%s is not the folder that the session was created with" % folder["path"])
     linux.drop_bounding_set()
     linux.drop_capabilities()
     launch.settle(spec["limits"], alone, seccomp.program())
@@ -84,16 +84,16 @@ class HostSocket:
         self._socket = os.open(os.path.join(folder, "host"), os.O_PATH | os.O_CLOEXEC)
 
     def enter(self) -> int:
-        """Pid 1's own connection. Its token lies in a file that the host removes once it has seen the token."""
+        """Opens pid 1's own connection. Its token is in a file that the host removes after it has received the token."""
         with open(os.path.join(self._folder, "token"), "rb") as file:
             return self._connect(file.read())
 
     def open(self, request: Dict[str, Any]) -> List[int]:
-        """For a kernel or a program: its connection, the writing ends of its two pipes, then their reading ends."""
+        """Opens for a kernel or program: its connection, the writing ends of its two pipes, then their reading ends."""
         paths = [os.path.join(self._folder, name) for name in (request["out"], request["err"])]
         opened: List[int] = []
         try:
-            # The host has its ends open already, so that neither of these waits.
+            # The host has opened its ends, so neither open waits.
             for flags in (os.O_WRONLY, os.O_RDONLY | os.O_NONBLOCK):
                 opened += [os.open(path, flags | os.O_CLOEXEC) for path in paths]
             for fd in opened[:2]:

@@ -1,7 +1,7 @@
-"""Whether memory ran out in a sandbox: read from its control group, or measured where there is none.
+"""Whether memory ran out in a sandbox: read from its control group or, without one, measured.
 
 Without a control group, pid 1 checks memory from time to time and kills the largest process. A limit on address space
-would need no checks, but many programs reserve far more than they use.
+would need no checks, but many programs reserve far more memory than they use.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class OomCounter:
         return grew
 
 
-# How long apart it looks while there is room, and where more than half of the memory is taken.
+# The pause between two checks: usually, and if more than half of the memory is in use.
 _SELDOM_S, _OFTEN_S = 0.25, 0.05
 _OWN = (b"RssAnon:", b"RssShmem:")
 
 
 class MemoryWatch:
-    """Call `look` at least every `pause_s` while any program runs."""
+    """Call `check` at least every `pause_s` while any program runs."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
@@ -53,7 +53,7 @@ class MemoryWatch:
     def oom_kills(self) -> int:
         return self._kills
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = time.monotonic()
         if now < self._next:
             return
@@ -67,7 +67,7 @@ class MemoryWatch:
 
 
 def _memory() -> Dict[int, int]:
-    """Of every process but this one: the bytes that its end would free. Shared memory counts for each process."""
+    """The private and shared memory of each process except this one, in bytes."""
     found: Dict[int, int] = {}
     own = str(os.getpid())
     for name in os.listdir("/proc"):
@@ -78,5 +78,5 @@ def _memory() -> Dict[int, int]:
                 lines = (line.split() for line in file if line.startswith(_OWN))
                 found[int(name)] = sum(int(words[1]) for words in lines) * 1024
         except OSError:
-            continue  # it ended while we looked
+            continue  # it has ended meanwhile
     return found

@@ -1,7 +1,7 @@
-"""The processes of a sandbox, as pid 1 knows them: kernels, snapshots, programs and the proxy forwarder.
+"""The processes of a sandbox that pid 1 knows: kernels, snapshots, programs and the proxy forwarder.
 
-It starts and ends them for the host, and reports each exit. Any other process was started by user code, and ends with
-the kernel or program that it came from.
+Pid 1 ends them for the host, and reports each exit. Any other process was started by user code, and ends with the kernel
+or program that it descends from.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 from .. import protocol
 from ..frames import Channel
-from ..interrupt_slot import RESEND_S, InterruptSender, InterruptSlot, InterruptSlots
-from ..processes import descendants, send_signal
+from ..interrupts import RESEND_S, InterruptSender, InterruptSlot, InterruptSlots
+from ..processes import descendants, is_stopped, send_signal
 from ..sandbox.cgroup import Group, OwnGroup
 from . import user_processes
 from .oom import OomCounter
 from .snapshots import Snapshot, Snapshots
 from .user_processes import Programs, UserProcesses
 
-# How long the exit report of a kernel waits for processes that were killed with it: they count against the limits.
+# How long the exit report of a kernel waits for processes that were killed with it, as they count against the limits.
 _REAP_S, _REAP_AGAIN_S = 1.0, 0.0005
-# And how long the end of everything waits: the host waits for longer.
+# How long `end_all` waits. The host waits longer.
 _END_S = 5.0
 
 
 class ProcessTable:
-    """`alone`: this is pid 1 of a pid namespace, where everything else came from a kernel."""
+    """`alone`: whether this is pid 1 of a pid namespace, where all other processes come from kernels and programs."""
 
     def __init__(self, channel: Channel, group: Union[Group, OwnGroup, None], alone: bool) -> None:
         self._channel = channel
@@ -38,8 +38,8 @@ class ProcessTable:
         self._known = KnownProcesses()
         self._user_processes = UserProcesses(self._known, alone)
         self._oom = OomCounter(group)
-        # KILL may come before the kernel: its connection takes another way than this frame. Most of these have already
-        # ended instead; numbers are never reused.
+        # Numbers that were killed before they were known: KILL and the connection of a kernel arrive on different sockets.
+        # Most of these kernels have already ended instead. Numbers are never reused.
         self._too_early: Deque[int] = deque(maxlen=1024)
         self._cpu_seconds = 0
 
@@ -55,13 +55,13 @@ class ProcessTable:
         self._cpu_seconds = seconds
 
     def watch_memory(self, most_bytes: int) -> None:
-        """If no control group limits it."""
+        """Watches memory if no control group limits it."""
         if self._alone:
             self._oom.begin_watch(most_bytes)
 
     def check(self) -> None:
         if self._oom.watch is not None and self._known.programs:
-            self._oom.watch.look()
+            self._oom.watch.check()
         for _, sender in self._known.kernels.values():
             sender.resend()
         self._known.programs.end_late()
@@ -97,17 +97,17 @@ class ProcessTable:
             self._known.kernels[number][1].send(execution)
 
     def registered(self, pid: int, message: Dict[str, int], descriptors: List[int]) -> None:
-        """A process of this sandbox says what it is. The caller closes the descriptors."""
+        """A process of this sandbox has registered. The caller closes the descriptors."""
         ((kind, number),) = message.items()
         if kind == "snapshot":
             self._known.snapshots.add(number, pid, descriptors)
             return
         for slot in self._known.snapshots.became(pid, number):
             self.add_kernel(number, pid, slot)
-        self._user_processes.catch_up()
+        self._user_processes.kill_postponed()
 
     def restore_snapshot(self, snapshot: int, number: int, keep: bool, descriptors: List[int]) -> None:
-        """Hands a connection to a snapshot, which becomes a kernel, or forks one where it is kept."""
+        """Passes a connection to a snapshot, which becomes a kernel or, with `keep`, forks one."""
         self._known.snapshots.restore(snapshot, number, keep, descriptors)
 
     def drop_snapshot(self, number: int) -> None:
@@ -115,14 +115,14 @@ class ProcessTable:
         self._known.snapshots.drop(number)
 
     def kill(self, number: int, gently: bool = False) -> None:
-        """Ends a kernel or a program and what came from it; `reap` reports its exit.
+        """Ends a kernel or a program with its descendants; `reap` reports its exit.
 
-        `gently`: a program is asked to end, and may go on.
+        `gently`: sends SIGTERM to a program, which may ignore it.
         """
         if number in self._known.programs:
             self._known.programs.end(number, gently)
         elif number not in self._known.kernels:
-            if not self._give_up(number):
+            if not self._kill_snapshot_for(number):
                 self._too_early.append(number)
         else:
             pid = self._known.kernels[number][0]
@@ -131,9 +131,9 @@ class ProcessTable:
             else:
                 self._user_processes.kill_family(pid)
 
-    def _give_up(self, number: int) -> bool:
-        """Kills the snapshot that was to become this kernel and has not yet. False if there was none."""
-        asked = self._known.snapshots.asked_to_be(number)
+    def _kill_snapshot_for(self, number: int) -> bool:
+        """Kills the snapshot that should become this kernel and has not yet. Returns False if there is none."""
+        asked = self._known.snapshots.requested_as(number)
         for snapshot_number, snapshot in asked:
             send_signal(snapshot.pid, signal.SIGKILL)
             self._snapshot_lost(snapshot_number, snapshot)
@@ -147,7 +147,7 @@ class ProcessTable:
                 send_signal(pid, signal.SIGKILL)
 
     def end_all(self) -> None:
-        """Kills everything and waits until it is gone: the host reuses the room when pid 1 closes its connection."""
+        """Kills all processes and waits for their end: when pid 1 closes its connection, the host reuses their resources."""
         self.kill_all()
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
@@ -163,7 +163,7 @@ class ProcessTable:
             pass
 
     def _reap_one(self) -> Optional[bool]:
-        """False if no child has ended, None if there are no children."""
+        """Returns whether a child had ended, or None if there are no children."""
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
@@ -185,7 +185,7 @@ class ProcessTable:
             body = {"outOfMemory": self._ran_out(status), **_exit_fields(status)}
             self._channel.send(protocol.DIED, number, json.dumps(body).encode())
             if self._alone and not self._known.programs and not self._known.kernels:
-                # It may have killed our process over it, which would have ended what it left behind.
+                # If the program has killed its monitor, its descendants are still running.
                 self._user_processes.kill(set())
 
     def _died(self, number: int, status: int, cpu_seconds: float) -> None:
@@ -193,10 +193,10 @@ class ProcessTable:
         self._known.slots.release(sender.slot)
         if not self._known.kernels:
             self._user_processes.kill(set())
-            if not self._user_processes.put_off:
+            if not self._user_processes.postponed:
                 self._wait_for_user_processes()
         body: Dict[str, Any] = {"outOfMemory": self._oom.happened(), **_exit_fields(status)}
-        # Code that ignores SIGXCPU meets the hard limit, which kills with SIGKILL.
+        # Code that ignores SIGXCPU is killed with SIGKILL at the hard limit.
         if body.get("signal") == signal.SIGKILL and 0 < self._cpu_seconds < cpu_seconds - 1:
             body["signal"] = int(signal.SIGXCPU)
         self._channel.send(protocol.DIED, number, json.dumps(body).encode())
@@ -204,10 +204,10 @@ class ProcessTable:
     def _wait_for_user_processes(self) -> None:
         deadline = time.monotonic() + _REAP_S
         while True:
-            one = self._reap_one()
-            if one is None:
+            reaped = self._reap_one()
+            if reaped is None:
                 return
-            if not one:
+            if not reaped:
                 if self._user_processes.are_gone or time.monotonic() > deadline:
                     return
                 time.sleep(_REAP_AGAIN_S)
@@ -219,19 +219,20 @@ class ProcessTable:
         if snapshot.becoming is not None:
             self._known.slots.release(snapshot.becoming[1])
             self._channel.send(protocol.DIED, snapshot.becoming[0], json.dumps({"signal": 9, **body}).encode())
-        self._user_processes.catch_up()
+        self._user_processes.kill_postponed()
 
     def _ran_out(self, status: int) -> bool:
-        """Of a program: if memory ran out beside kernels, and it was not killed, it may have been one of theirs."""
+        """Whether a program ended because memory ran out. If kernels run, only a killed program counts."""
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         return (killed or (status != 0 and not self._known.kernels)) and self._oom.happened()
 
-    def measure(self) -> Dict[str, Dict[str, int]]:
-        """Private memory of each kernel and each snapshot, in bytes."""
+    def measure(self) -> Dict[str, Union[Dict[str, int], List[int]]]:
+        """Private memory of each kernel and each snapshot, in bytes, and the kernels that are stopped or traced."""
         kernels, snapshots = self._known.kernels.items(), self._known.snapshots.items()
         return {
             "kernels": {str(number): _private_bytes(pid) for number, (pid, _) in kernels},
             "snapshots": {str(number): _private_bytes(snapshot.pid) for number, snapshot in snapshots},
+            "stopped": [number for number, (pid, _) in kernels if is_stopped(pid)],
         }
 
 
@@ -245,7 +246,7 @@ def _private_bytes(pid: int) -> int:
             lines = (line.split() for line in file if line.startswith("Private_"))
             return sum(int(words[1]) for words in lines) * 1024
     except OSError:
-        return 0  # it has ended, or keeps others from looking at it
+        return 0  # it has ended, or its memory cannot be read
 
 
 class KnownProcesses:
@@ -254,7 +255,7 @@ class KnownProcesses:
         self.kernels: Dict[int, Tuple[int, InterruptSender]] = {}
         self.snapshots = Snapshots(self.slots)
         self.programs = Programs()
-        # The process of ours that passes connections on to the host's proxy, while there is one.
+        # The process that forwards connections to the host's proxy, if one runs.
         self.forwarder: Optional[int] = None
 
     @property
@@ -263,6 +264,6 @@ class KnownProcesses:
         return self.programs.pids | self.snapshots.pids | {pid for pid, _ in self.kernels.values()} | forwarder
 
     @property
-    def everybody(self) -> Set[int]:
-        """Programs with all that came from them: the host says when they end."""
+    def with_descendants(self) -> Set[int]:
+        """With the descendants of programs, which end only when the host says so."""
         return self.pids | self.programs.families

@@ -1,6 +1,6 @@
-"""Starts a program for the host in the sandbox (argv, environment, three descriptors, never a shell line) and feeds its stdin.
+"""Starts a program for the host (an argv, never a shell command line) and writes to its stdin what the host sends.
 
-No input frame is read before the program has room for the last one: a program that does not read stops the host.
+It reads an input frame only when the program has taken the one before. If a program does not read, the host waits.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .. import packages, protocol
 from ..frames import Channel
 from ..processes import close_others, end_descendants, child_signal_pipe
 
-# Ignored or handled by our own processes; the program and its children would inherit that.
+# Cella's processes ignore or handle these signals. The program must not inherit that.
 _SIGNALS = ("SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGINT", "SIGQUIT", "SIGHUP", "SIGCHLD", "SIGTSTP", "SIGTTIN", "SIGTTOU")
-# What a terminal runs by default: the first one that exists.
+# A terminal without a command runs the first of these that exists.
 _SHELLS = (["bash"], ["sh"])
 
 
 class Stop(Exception):
-    """The host wants it to end."""
+    """The host wants the program to end."""
 
 
 def start(command: Dict[str, Any], streams: Sequence[int], terminal: bool = False) -> int:
-    """Gives its pid. `terminal`: the first stream is a terminal, and becomes the one that its signals come from."""
+    """Starts the program and returns its pid. `terminal`: the streams are a terminal, which becomes its controlling one."""
     env = {**os.environ, **packages.variables(command.get("packages")), **command["env"]}
     reader, writer = os.pipe()
     pid = os.fork()
@@ -65,16 +65,16 @@ def _exec_first(choices: Sequence[List[str]], env: Dict[str, str]) -> None:
 
 
 def run_with_stdin(connection: int, out: int, err: int, command: Dict[str, Any]) -> int:
-    """Runs the program to its end, ends what it has left, and gives how it ended, as a wait status."""
-    # Before the program is there: its end is not missed.
+    """Runs the program, then ends its remaining descendants. Returns its wait status."""
+    # Before the program starts, so that its end is not missed.
     wake = child_signal_pipe()
     reader, writer = os.pipe()
     pid = start(command, (reader, out, err))
     for fd in (reader, out, err):
         os.close(fd)
-    feeder = _StdinRelay(Channel(connection), writer, wake)
+    relay = _StdinRelay(Channel(connection), writer, wake)
     while True:
-        feeder.turn()
+        relay.run_once()
         status = _reap(pid)
         if status is not None:
             end_descendants()
@@ -86,15 +86,16 @@ class _StdinRelay:
         self._channel = channel
         self._pipe: Optional[int] = pipe
         self._wake = wake
-        self._held = b""
+        self._unwritten = b""
         self._listening = True
         os.set_blocking(pipe, False)
 
-    def turn(self) -> None:
-        self._heed()
+    def run_once(self) -> None:
+        """Waits until something can be done, and does it."""
+        self._handle_frames()
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
-        if self._held and self._pipe is not None:
+        if self._unwritten and self._pipe is not None:
             poll.register(self._pipe, select.POLLOUT)
         elif self._listening:
             poll.register(self._channel.fd, select.POLLIN)
@@ -102,41 +103,41 @@ class _StdinRelay:
         if self._wake in ready:
             os.read(self._wake, 4096)
         if self._channel.fd in ready and not self._channel.fill():
-            # The host has closed its side: pid 1 ends the program.
+            # The host has closed the connection: pid 1 ends the program.
             self._listening = False
-            self._end()
+            self._close_pipe()
         if self._pipe in ready:
-            self._feed(self._pipe)
+            self._write(self._pipe)
 
-    def _heed(self) -> None:
-        while not self._held:
+    def _handle_frames(self) -> None:
+        while not self._unwritten:
             frame = self._channel.take()
             if frame is None:
                 return
             kind, _, payload = frame
-            # Input for a program that no longer reads is read and dropped, so that the host need not wait.
+            # If the program no longer reads, its input is dropped, so that the host does not wait.
             if kind == protocol.TYPED and self._pipe is not None:
-                self._held = payload
+                self._unwritten = payload
             elif kind == protocol.ENDED:
-                self._end()
+                self._close_pipe()
 
-    def _feed(self, pipe: int) -> None:
+    def _write(self, pipe: int) -> None:
         try:
-            self._held = self._held[os.write(pipe, self._held) :]
+            self._unwritten = self._unwritten[os.write(pipe, self._unwritten) :]
         except BlockingIOError:
-            pass  # it reads the rest later
+            pass  # the pipe is full
         except OSError:
-            self._end()  # nobody reads it
+            self._close_pipe()  # nobody reads it
 
-    def _end(self) -> None:
-        self._held = b""
+    def _close_pipe(self) -> None:
+        self._unwritten = b""
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
 
 
 def _reap(pid: int) -> Optional[int]:
-    """How the program ended, if it has. Orphans that it has left may end before it."""
+    """The wait status of the program, or None if it runs. Also reaps orphans that it has left."""
     while True:
         ended, status = os.waitpid(-1, os.WNOHANG)
         if ended == pid:

@@ -1,8 +1,8 @@
-"""The way to the host's proxy, if the policy names hosts: a port on loopback that pid 1 holds from the beginning.
+"""The port on loopback by which programs reach the host's proxy, if the policy names hosts.
 
-So nobody else can have it. Pid 1 reads nothing from it: on the first connection it starts the forwarder, a process that
-is confined like any other and passes connections on to the proxy's Unix socket. If that has ended, the next connection
-starts another. Nothing is read that the other side has no room for.
+Pid 1 opens the port before any code runs, so that nobody else can have it, and reads nothing from it. On a connection, it
+starts the forwarder: a confined process that forwards connections to the proxy's Unix socket. If the forwarder has ended,
+the next connection starts another. The forwarder reads from one side only if the other has room.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..sandbox.linux import LayerError
 from .children import confine_child
 
 _BACKLOG = 128
-# If so many were started in so short a time, the next would end again: clients are disconnected instead.
+# If so many forwarders were started in so short a time, the next would end too: clients are disconnected instead.
 _MOST_STARTS, _STARTS_S = 8, 1.0
 _NOT_PROXIED = "localhost,127.0.0.1,::1"
 
 
 class ProxyPort:
-    """Call `answer` when a client has connected, and `watch` when the forwarder has ended."""
+    """Call `start_forwarder` when a client has connected, and `watch` when the forwarder has ended."""
 
     def __init__(self, proxy: Dict[str, Any], poll: "select.poll") -> None:
         self._socket_path: str = proxy["socket"]
@@ -52,23 +52,23 @@ class ProxyPort:
         return self._listener.fileno()
 
     def watch(self) -> None:
-        """No forwarder accepts connections: pid 1 watches for the next one."""
+        """Watches for the next connection, as no forwarder accepts it."""
         if not self._watched:
             self._poll.register(self.fd, select.POLLIN)
         self._watched = True
 
-    def answer(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
-        """A client has connected: starts the forwarder and returns its pid, or None if it cannot be started."""
+    def start_forwarder(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> Optional[int]:
+        """Returns the pid of the forwarder, or None if it cannot be started."""
         try:
             now = time.monotonic()
             if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_S:
-                self._send_away()
+                self._disconnect_client()
                 return None
             self._starts.append(now)
             pid = fork()
         except (LayerError, OSError):
-            # There is no room for another process.
-            self._send_away()
+            # No other process can be started.
+            self._disconnect_client()
             return None
         if pid == 0:
             self._become(confinement, spec)
@@ -76,11 +76,11 @@ class ProxyPort:
         self._watched = False
         return pid
 
-    def _send_away(self) -> None:
+    def _disconnect_client(self) -> None:
         try:
             self._listener.accept()[0].close()
         except OSError:
-            pass  # it has left by itself
+            pass  # the client has disconnected
 
     def _become(self, confinement: Optional[Confinement], spec: Dict[str, Any]) -> None:
         """Never returns."""
@@ -94,12 +94,12 @@ class ProxyPort:
 
 _MOST_CONNECTIONS = 128
 _CHUNK = 1 << 16
-# Without a connection for so long, it ends.
+# The forwarder ends after this time without a connection.
 _IDLE_S = 60.0
 
 
 class _Side:
-    """One of two joined connections, and what it still has to take from the other."""
+    """One of two joined connections, and the data that it must still send."""
 
     __slots__ = ("socket", "other", "pending", "reads", "ended")
 
@@ -108,7 +108,7 @@ class _Side:
         self.socket = connection
         self.other: "_Side" = self
         self.pending = b""
-        # Whether more may come from it.
+        # Whether more data may come from it.
         self.reads = True
         # Whether its writing side was shut down.
         self.ended = False
@@ -146,12 +146,12 @@ class Forwarder:
         try:
             client = self._listener.accept()[0]
         except OSError:
-            return  # it has left again
+            return  # the client has disconnected
         host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             host.connect(self._path)
         except OSError:
-            # The proxy has ended, or has no room.
+            # The proxy has ended, or accepts no more connections.
             client.close()
             host.close()
             return
@@ -168,9 +168,9 @@ class Forwarder:
             if events & (select.POLLIN | select.POLLHUP | select.POLLERR) and side.reads and not side.other.pending:
                 self._read(side)
             elif events & select.POLLERR:
-                raise OSError("broken off")
+                raise OSError("the connection broke")
         except BlockingIOError:
-            pass  # later
+            pass  # poll says when it is ready
         except OSError:
             self._drop(side)
             return
@@ -178,7 +178,7 @@ class Forwarder:
             self._drop(side)
             return
         for each in (side, side.other):
-            self._ask(each)
+            self._poll_side(each)
 
     def _read(self, side: _Side) -> None:
         data = side.socket.recv(_CHUNK)
@@ -198,23 +198,23 @@ class Forwarder:
             side.ended = True
             side.socket.shutdown(socket.SHUT_WR)
 
-    def _ask(self, side: _Side) -> None:
-        """Nothing is read that the other side has no room for. One of which nothing is wanted is not asked about."""
+    def _poll_side(self, side: _Side) -> None:
+        """Registers what to wait for on this side: input only if the other side has room. If nothing, unregisters it."""
         wanted = (select.POLLIN if side.reads and not side.other.pending else 0) | (select.POLLOUT if side.pending else 0)
         if wanted:
             self._poll.register(side.socket.fileno(), wanted)
         else:
-            self._forget(side.socket.fileno())
+            self._unregister(side.socket.fileno())
 
-    def _forget(self, fd: int) -> None:
+    def _unregister(self, fd: int) -> None:
         try:
             self._poll.unregister(fd)
         except KeyError:
-            pass  # it was not asked about
+            pass  # it was not registered
 
     def _drop(self, side: _Side) -> None:
         for each in (side, side.other):
             fd = each.socket.fileno()
-            self._forget(fd)
+            self._unregister(fd)
             self._sides.pop(fd, None)
             each.socket.close()

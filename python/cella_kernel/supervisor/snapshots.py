@@ -1,4 +1,4 @@
-"""The snapshots of a sandbox (frozen forks of kernels), as pid 1 keeps them: how each is reached, and which kernel it becomes."""
+"""Pid 1's list of snapshots (frozen forks of kernels): the socket to each, and the kernel that it becomes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import socket
 from typing import Dict, List, Optional, Set, Tuple
 
 from .. import fd_passing
-from ..interrupt_slot import InterruptSlot, InterruptSlots
+from ..interrupts import InterruptSlot, InterruptSlots
 from ..processes import send_signal
 from ..protocol import MOST_SNAPSHOTS
 from ..sandbox.linux import LayerError
 
 
 class Snapshot:
-    __slots__ = ("pid", "way", "becoming")
+    __slots__ = ("pid", "connection", "becoming")
 
-    def __init__(self, pid: int, way: socket.socket) -> None:
+    def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
-        self.way = way
-        # The kernel that it was asked to be, until it is, and its interrupt slot.
+        self.connection = connection
+        # The kernel that it should become, with its interrupt slot, until it has become it.
         self.becoming: Optional[Tuple[int, InterruptSlot]] = None
 
 
@@ -37,48 +37,48 @@ class Snapshots:
 
     @property
     def restoring(self) -> bool:
-        """Whether a snapshot is becoming a kernel, or forking one: that process is unknown until it registers."""
+        """Whether a snapshot is becoming a kernel or forking one. That process is unknown until it registers."""
         return any(snapshot.becoming is not None for snapshot in self._snapshots.values())
 
     def items(self) -> List[Tuple[int, Snapshot]]:
         return list(self._snapshots.items())
 
     def add(self, number: int, pid: int, descriptors: List[int]) -> None:
-        """The descriptors stay the caller's: what is kept, is copied."""
+        """Copies the descriptors; the caller closes its own."""
         if number in self._snapshots or len(self._snapshots) >= MOST_SNAPSHOTS:
             send_signal(pid, signal.SIGKILL)
             return
-        way = _copy(descriptors[0])
+        connection = _copy(descriptors[0])
         with _copy(descriptors[1]) as kernel:
-            # From here on the host may ask for it.
+            # Confirms to the kernel that the snapshot can be restored.
             kernel.send(b"+", socket.MSG_DONTWAIT)
-        self._snapshots[number] = Snapshot(pid, way)
+        self._snapshots[number] = Snapshot(pid, connection)
 
     def restore(self, snapshot_number: int, number: int, keep: bool, descriptors: List[int]) -> None:
-        """Hands a connection to a snapshot, which becomes a kernel, or forks one where it is kept."""
+        """Passes a connection to a snapshot, which becomes a kernel or, with `keep`, forks one."""
         snapshot = self._snapshots.get(snapshot_number)
         if snapshot is None:
-            raise LayerError("snapshot", "the point to go back to is gone")
+            raise LayerError("snapshot", "the snapshot is gone")
         if snapshot.becoming is not None:
             self._slots.release(snapshot.becoming[1])
         slot = self._slots.take()
         snapshot.becoming = (number, slot)
         message = fd_passing.KERNEL + json.dumps({"kernel": number, "keep": keep, "slot": slot.number}).encode() + b"\n"
         try:
-            # Without waiting: user code may hold either end.
+            # Without waiting, as user code may hold both ends.
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-            sent = snapshot.way.sendmsg([message], rights, socket.MSG_DONTWAIT)
+            sent = snapshot.connection.sendmsg([message], rights, socket.MSG_DONTWAIT)
         except OSError:
             sent = 0
         if sent < len(message):
             self._slots.release(slot)
             snapshot.becoming = None
-            raise LayerError("snapshot", "the point to go back to does not answer")
+            raise LayerError("snapshot", "the snapshot does not answer")
 
     def became(self, pid: int, number: int) -> List[InterruptSlot]:
-        """One of them, or a fork of one that stays, is this kernel from here on: its interrupt slot, where it was asked to be."""
+        """A snapshot, or a fork of one that stays, has become this kernel. Returns its interrupt slot if that was requested."""
         slots: List[InterruptSlot] = []
-        for snapshot_number, snapshot in self.asked_to_be(number):
+        for snapshot_number, snapshot in self.requested_as(number):
             if snapshot.becoming is not None:
                 slots.append(snapshot.becoming[1])
             snapshot.becoming = None
@@ -86,8 +86,8 @@ class Snapshots:
                 self.forget(snapshot_number)
         return slots
 
-    def asked_to_be(self, number: int) -> List[Tuple[int, Snapshot]]:
-        """Those that were to become this kernel, and have not."""
+    def requested_as(self, number: int) -> List[Tuple[int, Snapshot]]:
+        """The snapshots that should become this kernel and have not yet."""
         return [(own, snapshot) for own, snapshot in self.items() if snapshot.becoming is not None and snapshot.becoming[0] == number]
 
     def drop(self, number: int) -> None:
@@ -97,7 +97,7 @@ class Snapshots:
             send_signal(snapshot.pid, signal.SIGKILL)
 
     def forget(self, number: int) -> None:
-        self._snapshots.pop(number).way.close()
+        self._snapshots.pop(number).connection.close()
 
 
 def _copy(fd: int) -> socket.socket:

@@ -1,13 +1,26 @@
 /** The adapter for Claude, with Anthropic's SDK and program. */
 
+import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { TurnResult } from '../../protocol/turn.ts';
+import type { AgentFailure, TurnResult } from '../../protocol/turn.ts';
 import type { Agent, AgentAdapter, AgentSetup, AgentTurn } from '../agent-adapter.ts';
+import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';
 import { findFile, readConversation, writeConversation } from './conversation-files.ts';
-import { runClaudeTurn } from './run-turn.ts';
-import { loadSdk } from './sdk-options.ts';
-import { eventsOf } from './transcript-events.ts';
+import { LiveStream } from './live-stream.ts';
+import {
+  loadSdk,
+  makeTurnFolder,
+  mcpServers,
+  type PromptMessage,
+  type Sdk,
+  type SdkQuery,
+  sdkOptions,
+  toNativePrompt,
+  writeProfile,
+} from './sdk-options.ts';
+import { canUseTool } from './tool-permission.ts';
+import { eventsOf, uuidOfTurn } from './transcript-events.ts';
 
 class Claude implements Agent {
   readonly name = 'claude';
@@ -76,3 +89,138 @@ export const claude: AgentAdapter = {
   open: async (setup) => new Claude(setup),
   eventsOf,
 };
+
+/** How long the program may take to end before it is killed. */
+const END_GRACE_MS = 3000;
+const MOST_STDERR = 2000;
+
+export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn): Promise<TurnResult> {
+  if (turn.signal.aborted) return { status: 'cancelled' };
+  await using folder = await makeTurnFolder(setup);
+  const pluginDir = await writeProfile(setup, folder.profileDir);
+  const live = new LiveStream(turn.id, setup.cwd);
+  const sender = new EventSender((event) => turn.emit(event));
+  const done = Promise.withResolvers<void>();
+  let stderr = '';
+  const onStderr = (text: string) => {
+    stderr = `${stderr}${text}`.slice(-MOST_STDERR);
+  };
+  const options = sdkOptions(setup, turn, {
+    canUseTool: canUseTool(turn, setup),
+    onStderr,
+    folder,
+    pluginDir,
+  });
+  const death: { error?: unknown } = {};
+  const equipped = Promise.withResolvers<void>();
+  const query = sdk.query({
+    prompt: promptMessages(turn, setup, { equipped: equipped.promise, done: done.promise }),
+    options,
+  });
+  using ending = endWith(turn.signal, query);
+  connectServers(query, setup).then(equipped.resolve, (error: unknown) => {
+    death.error = error;
+    query.close();
+  });
+  try {
+    for await (const message of watched(query, death)) {
+      await sender.send(live.toEvents(message));
+      if (!live.result) continue;
+      // The program waits for another prompt; the end of its input ends it.
+      done.resolve();
+      ending.soon();
+    }
+    await sender.send(live.interrupted());
+    await sender.flush();
+  } finally {
+    done.resolve();
+    query.close();
+  }
+  const { conversation, usage } = live;
+  const error = live.failure ?? failureOfEnd(live, death.error, stderr);
+  if (!error) return { status: 'completed', conversation, usage };
+  if (!live.failure && !turn.signal.aborted) await turn.emit({ type: 'agent_error', turn: turn.id, error });
+  return { status: 'failed', conversation, usage, error };
+}
+
+/** The SDK throws after a failed result and when its process dies. Both just end the turn. */
+async function* watched(query: SdkQuery, death: { error?: unknown }): AsyncGenerator<unknown> {
+  const messages = query[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await messages.next().catch((error: unknown) => {
+      death.error = error;
+      return { done: true, value: undefined } as const;
+    });
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+/** MCP servers are connected before the prompt is sent. */
+async function connectServers(query: SdkQuery, setup: AgentSetup): Promise<void> {
+  const servers = mcpServers(setup);
+  if (Object.keys(servers).length > 0) await query.setMcpServers(servers);
+}
+
+interface TurnSteps {
+  readonly equipped: Promise<void>;
+  readonly done: Promise<void>;
+}
+
+/** The input stays open until the turn has ended, so that it can be interrupted. */
+async function* promptMessages(
+  turn: AgentTurn,
+  { profile }: AgentSetup,
+  { equipped, done }: TurnSteps,
+): AsyncGenerator<PromptMessage> {
+  await Promise.race([equipped, done]);
+  const message = { role: 'user', content: toNativePrompt(turn.prompt, profile) } as const;
+  yield { type: 'user', uuid: uuidOfTurn(turn.id), message, parent_tool_use_id: null };
+  await done;
+}
+
+interface EndTimer extends Disposable {
+  /** It should end by itself now; if it does not, it is killed. */
+  soon(): void;
+}
+
+function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
+  let timer: NodeJS.Timeout | undefined;
+  const soon = () => {
+    timer ??= setTimeout(() => query.close(), END_GRACE_MS);
+  };
+  const stop = () => {
+    soon();
+    query.interrupt().catch(() => query.close()); // it is about to end, or has ended
+  };
+  // It may have been aborted during preparation.
+  const aborting = onAbort(signal, stop);
+  return {
+    soon,
+    [Symbol.dispose]() {
+      aborting[Symbol.dispose]();
+      clearTimeout(timer);
+    },
+  };
+}
+
+const KILLED =
+  'What it had done is kept. If nobody has killed it, the memory of its session was used up: ' +
+  'make a session with more (`limits.memoryMb`), or ask for work that takes less.';
+
+function failureOfEnd(
+  { result }: Pick<LiveStream, 'result'>,
+  death: unknown,
+  stderr: string,
+): AgentFailure | undefined {
+  if (result && !result.is_error) return undefined;
+  if (result) {
+    const words = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
+    if (result.api_error_status != null) return claudeFailure(new CellaError('PROVIDER_FAILED', words));
+    return claudeFailure(new CellaError('AGENT_FAILED', words));
+  }
+  const why = death instanceof Error ? death.message : 'It ended without a result.';
+  const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
+  // Only the SDK's text says how it died; nothing here says that memory ran out.
+  return claudeFailure(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
+}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { errorCodes } from '../../protocol/errors.ts';
+import { errorCodes } from '../../protocol/error-codes.ts';
 import { providerFailure } from './block-events.ts';
 
 test('a provider that is not reached is told once, without an address inside of the sandbox', () => {

@@ -6,9 +6,10 @@
 import { relative, resolve } from 'node:path';
 import { z } from 'zod';
 import type { AgentEvent, ItemKind } from '../../protocol/agent-events.ts';
-import { CellaError, errorCodes } from '../../protocol/errors.ts';
+import { errorCodes } from '../../protocol/error-codes.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import type { AgentFailure, TokenUsage } from '../../protocol/turn.ts';
-import { oneLine, truncateId, truncateInput, truncateText } from '../event-sender.ts';
+import { oneLine, truncateId, truncateInput, truncateText, withoutDepth } from '../event-sender.ts';
 import { Block, type ClaudeModelUsage, type ToolResult, type ToolUse } from './sdk-messages.ts';
 
 /** Why a tool did not run, or `ran`. */
@@ -297,7 +298,7 @@ export function summaryOf(tool: string, input: unknown, cwd: string): string {
   if (path !== undefined) return `${tool} ${oneLine(shownPath(path, cwd), 4096)}`;
   const other = fieldOf(input, 'url') ?? fieldOf(input, 'query') ?? fieldOf(input, 'description');
   if (other !== undefined) return `${tool} ${oneLine(other, 4096)}`;
-  return `${tool} ${oneLine(JSON.stringify(input) ?? '', 1000)}`;
+  return `${tool} ${oneLine(JSON.stringify(withoutDepth(input)) ?? '', 1000)}`;
 }
 
 /** A short line for a list of tool calls. */

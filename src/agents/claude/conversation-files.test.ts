@@ -104,6 +104,23 @@ describe('the conversations of Claude', () => {
       await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
     });
 
+    test('nothing is read, written or made through one in the place of a folder above all conversations', async () => {
+      const above = join(where.homeDir, '.claude');
+      rmSync(above, { recursive: true });
+      symlinkSync(outside, above);
+      mkdirSync(join(outside, 'projects', 'x'), { recursive: true });
+      writeFileSync(join(outside, 'projects', 'x', `${id}.jsonl`), secret);
+      const other = id.replace(/1$/, '2');
+      const refusal = { code: 'CONVERSATION_NOT_FOUND' };
+      await expect(readConversation(where, id)).rejects.toMatchObject(refusal);
+      for (const one of [id, other]) {
+        await expect(writeConversation(where, one, line('2026-01-02'))).rejects.toMatchObject(refusal);
+      }
+      expect(readFileSync(join(outside, 'projects', 'x', `${id}.jsonl`), 'utf8')).toBe(secret);
+      expect(readdirSync(join(outside, 'projects'))).toEqual(['x']);
+      expect(readdirSync(join(outside, 'projects', 'x'))).toEqual([`${id}.jsonl`]);
+    });
+
     test('nothing is written through one, and a pipe keeps nobody waiting', async () => {
       mkdirSync(project);
       writeFileSync(file, '');

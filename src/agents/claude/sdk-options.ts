@@ -100,10 +100,10 @@ function startProgram(
 ): ChildProcess {
   const child = spawn(command, args, { cwd, env, signal, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
   child.stderr?.setEncoding('utf8').on('data', onStderr);
-  const door = child.stdio[KEY_DESCRIPTOR];
+  const keyPipe = child.stdio[KEY_DESCRIPTOR];
   // The program may exit before it reads the key.
-  door?.on('error', () => {});
-  if (door && 'end' in door) door.end(`${key}\n`);
+  keyPipe?.on('error', () => {});
+  if (keyPipe && 'end' in keyPipe) keyPipe.end(`${key}\n`);
   return child;
 }
 
@@ -326,7 +326,14 @@ export function toNativePrompt(prompt: string, { commands = {} }: AgentProfile):
 export function fromNativePrompt(text: string): string {
   const name = /^(?:<command-message>.*?)?<command-name>\/?([^<]*)<\/command-name>/s.exec(text)?.[1];
   if (name === undefined) return text;
-  const args = /<command-args>(.*)<\/command-args>/s.exec(text)?.[1] ?? '';
+  const args = between(text, '<command-args>', '</command-args>');
   const own = name.startsWith(`${PLUGIN_NAME}:`) ? name.slice(PLUGIN_NAME.length + 1) : name;
   return args === '' ? `/${own}` : `/${own} ${args}`;
+}
+
+/** From the first `start` to the last `end`. Code can write the text, and a pattern could try each `start` with each `end`. */
+function between(text: string, start: string, end: string): string {
+  const from = text.indexOf(start) + start.length;
+  const to = text.lastIndexOf(end);
+  return from < start.length || to < from ? '' : text.slice(from, to);
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { turnOfUuid, uuidOfTurn } from './transcript-events.ts';
+import { eventsOf, turnOfUuid, uuidOfTurn } from './transcript-events.ts';
 
 const turns = fc
   .array(fc.constantFrom(...'0123456789abcdefghijklmnopqrstuvwxyz'), { minLength: 16, maxLength: 16 })
@@ -23,4 +23,55 @@ test('a uuid from elsewhere gives the id of a turn, and always the same', () => 
       expect(turnOfUuid(uuid)).toBe(turnOfUuid(uuid));
     }),
   );
+});
+
+const line = (value: object) => `${JSON.stringify(value)}\n`;
+const prompt = (content: string) => line({ type: 'user', uuid: 'u', message: { content } });
+const said = (content: readonly unknown[], more = {}) =>
+  line({ type: 'assistant', message: { id: 'm', content }, ...more });
+const calls = (n: number) => [{ type: 'tool_use', id: `t${n}`, name: 'Agent', input: { prompt: `p${n}` } }];
+const deep = (json: string) => `${'['.repeat(20_000)}${json}${']'.repeat(20_000)}`;
+
+test.each<[string, string, number]>([
+  [
+    'subagents in subagents without end',
+    prompt('go') +
+      said(calls(0)) +
+      Array.from(
+        { length: 3000 },
+        (_, n) =>
+          line({ type: 'user', agentId: `a${n}`, message: { content: `p${n}` } }) +
+          said(calls(n + 1), { agentId: `a${n}` }),
+      ).join(''),
+    3,
+  ],
+  ['as many blocks as fit', prompt('go') + said(Array(150_000).fill({ type: 'text', text: 'a' })), 300_002],
+  [
+    'a command whose words begin again and again',
+    prompt(`<command-name>/c</command-name>${'<command-args>'.repeat(20_000)}`),
+    2,
+  ],
+  ['a block of many levels', `${prompt('go')}${said(['here']).replace('"here"', deep('1'))}`, 2],
+  [
+    'a call of many levels',
+    `${prompt('go')}${said([{ type: 'tool_use', id: 't', name: 'X', input: 'here' }]).replace('"here"', deep('1'))}`,
+    3,
+  ],
+])('a transcript that code has written is read to its end: %s', (_what, transcript, least) => {
+  const events = eventsOf(transcript);
+  expect(events.length).toBeGreaterThanOrEqual(least);
+  expect(events.at(-1)).toMatchObject({ type: 'turn_ended' });
+});
+
+test.each([
+  ['<command-name>/profile:review</command-name><command-args>all of it</command-args>', '/review all of it'],
+  ['<command-message>x</command-message><command-name>b</command-name>', '/b'],
+  ['<command-name>b</command-name></command-args><command-args>', '/b'],
+  [
+    '<command-name>b</command-name><command-args>1</command-args><command-args>2</command-args>',
+    '/b 1</command-args><command-args>2',
+  ],
+  ['no <command-name>b</command-name>', 'no <command-name>b</command-name>'],
+])('the prompt of %j is %j', (native, expected) => {
+  expect(eventsOf(prompt(native))[0]).toMatchObject({ type: 'turn_started', prompt: expected });
 });

@@ -16,6 +16,8 @@ import {
 } from './sdk-messages.ts';
 import { fromNativePrompt, modeOf } from './sdk-options.ts';
 
+/** How deep subagents start others, at most: the program's own start none. */
+const MOST_NESTED = 20;
 const INTERRUPTED = '[Request interrupted by user';
 
 export function eventsOf(transcript: string): AgentLogEvent[] {
@@ -24,17 +26,21 @@ export function eventsOf(transcript: string): AgentLogEvent[] {
   const events: AgentLogEvent[] = [];
   let spent: ClaudeModelUsage = {};
   let turn: PastTurn | undefined;
+  // Not by spreading them into a call: a line may have more blocks than a call may have arguments.
+  const add = (more: readonly AgentLogEvent[]) => {
+    for (const event of more) events.push(event);
+  };
   for (const line of lines) {
     if (line.agentId !== undefined) continue;
     if (line.type === 'user' && isPrompt(line)) {
-      if (turn) events.push(...turn.end());
+      if (turn) add(turn.end());
       turn = new PastTurn(line, subagents);
-      events.push(...turn.begin(line));
+      add(turn.begin(line));
     } else if (line.type === 'cost-state') {
       if (turn) turn.used = usageSince(spent, line.modelUsage);
       spent = line.modelUsage;
     } else if (turn) {
-      events.push(...turn.toEvents(line));
+      add(turn.toEvents(line));
     }
   }
   return turn ? [...events, ...turn.end()] : events;
@@ -48,6 +54,7 @@ class PastTurn {
   readonly #conversation: string | undefined;
   #failure: AgentFailure | undefined;
   #status: TurnStatus = 'interrupted';
+  #nested = 0;
   used: ClaudeModelUsage = {};
 
   constructor({ uuid = '', cwd = '/', sessionId }: UserLine, subagents: Subagents) {
@@ -111,7 +118,11 @@ class PastTurn {
 
   /** A subagent has its own transcript. */
   #within({ id }: ToolUse): AgentEvent[] {
-    return this.#subagents.take(id).flatMap((line) => this.toEvents(line, id));
+    if (this.#nested >= MOST_NESTED) return [];
+    this.#nested++;
+    const events = this.#subagents.take(id).flatMap((line) => this.toEvents(line, id));
+    this.#nested--;
+    return events;
   }
 
   #answered(line: UserLine, parent: string | undefined): AgentEvent[] {

@@ -1,4 +1,4 @@
-/** The events of a coding agent as lines of text, live and from the log of a session. */
+/** Prints the events of a coding agent as lines of text, live and from the session log. */
 
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { TokenUsage } from '../../protocol/turn.ts';
@@ -6,7 +6,7 @@ import { adviceFromServer } from '../command-errors.ts';
 import { cutToWidth } from '../command-output.ts';
 import { escapeControls, escapeControlsKeepLines } from '../format.ts';
 
-/** `whole` begins and ends lines of its own. */
+/** A `whole` piece begins and ends its own lines. */
 interface PrintedLine {
   readonly stream: 'out' | 'err';
   readonly text: string;
@@ -18,9 +18,9 @@ type EventOf<T extends AgentLogEvent['type']> = Extract<AgentLogEvent, { type: T
 
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', completed: '[x]' } as const;
 
-/** One for each turn: it knows which words are on the screen already. */
+/** One per turn: tracks which text is already on the screen. */
 export class LiveTurnPrinter {
-  /** The last character of what was said of each, if anything was. */
+  /** The last printed character of each message, if any. */
   readonly #messages = new Map<string, string>();
   readonly #inner = new Set<string>();
   /** The agent's own error text. An error at the end of the turn replaces it. */
@@ -31,8 +31,8 @@ export class LiveTurnPrinter {
     const before = this.#failure;
     if (event.type === 'agent_error') this.#failure = describeFailed(event.error);
     else if (shown.length > 0 || event.type === 'turn_ended') this.#failure = undefined;
-    const told = event.type === 'turn_ended' && event.error ? undefined : before;
-    return told && this.#failure !== told ? [told, ...shown] : shown;
+    const failed = event.type === 'turn_ended' && event.error ? undefined : before;
+    return failed && this.#failure !== failed ? [failed, ...shown] : shown;
   }
 
   #show(event: AgentLogEvent): PrintedLine[] {
@@ -81,7 +81,7 @@ export class LiveTurnPrinter {
     return [noteLine(`${parent === undefined ? '' : '  '}* ${what}`)];
   }
 
-  /** What a subagent says is for the agent; thoughts are in the log. */
+  /** A subagent's text is meant for the agent; its thoughts are in the log. */
   #delta({ item, text }: EventOf<'item_delta'>): PrintedLine[] {
     if (!this.#messages.has(item) || this.#inner.has(item) || text === '') return [];
     this.#messages.set(item, text.slice(-1));
@@ -111,7 +111,7 @@ export class LiveTurnPrinter {
   }
 }
 
-/** What a prompt waits for, and how to find out more. */
+/** What a queued prompt waits for, and how to find out more. */
 export function describeQueued({ ahead, running }: EventOf<'turn_queued'>): string {
   const what = ahead === 1 ? 'one prompt' : `${ahead} prompts`;
   return `Waiting for ${what} before it${running === undefined ? '' : ` (${running} runs)`}.`;
@@ -125,11 +125,11 @@ function describeResolved({ outcome, reason, by }: EventOf<'permission_resolved'
 }
 
 function describeEnded({ status, usage, error }: EventOf<'turn_ended'>): PrintedLine[] {
-  const told: PrintedLine[] = [];
-  if (error) told.push(describeFailed(error));
-  else if (status !== 'completed') told.push(styledLine(`The turn was ${status.replace('_', ' ')}.`, 'yellow'));
-  if (usage) told.push(noteLine(formatUsage(usage)));
-  return told;
+  const lines: PrintedLine[] = [];
+  if (error) lines.push(describeFailed(error));
+  else if (status !== 'completed') lines.push(styledLine(`The turn was ${status.replace('_', ' ')}.`, 'yellow'));
+  if (usage) lines.push(noteLine(formatUsage(usage)));
+  return lines;
 }
 
 function formatUsage({ input, output, cacheRead, cacheWrite, costUsd, model }: TokenUsage): string {
@@ -154,11 +154,11 @@ const styledLine = (text: string, style: NonNullable<PrintedLine['style']>): Pri
 });
 const noteLine = (text: string): PrintedLine => styledLine(text, 'dim');
 
-/** The session's own MCP server runs code with it. */
+/** The tool of the session's own MCP server that runs code. */
 export const RUN_CODE = 'mcp__cella__run_code';
 
 const MAX_SUMMARY_CHARACTERS = 100;
-/** The first of these that is there. */
+/** The first of these fields that is present is printed. */
 const MAIN_FIELDS = [
   'command',
   'file_path',
@@ -179,13 +179,13 @@ interface ToolCallSummary {
 }
 
 function summarizeToolCall({ tool, title, input }: ToolCallSummary): string {
-  // What it is given says what happens; a title may be the agent's own words for it.
+  // The input says what happens; a title may be the agent's own wording.
   const [first = ''] = (mainArgument(input) || (title ?? '')).trim().split('\n');
   const about = first === tool || first.startsWith(`${tool} `) ? first.slice(tool.length) : first;
   return cutToWidth(escapeControls(`${toolTitle(tool)} ${about.trim()}`.trim()), MAX_SUMMARY_CHARACTERS);
 }
 
-/** The kernel is Cella's own: by which server the agent reaches it is nothing that a person needs to read. */
+/** Hides the name of the MCP server through which the agent reaches Cella's own kernel. */
 function toolTitle(tool: string): string {
   return tool === RUN_CODE ? 'run_code' : escapeControls(tool);
 }
@@ -193,8 +193,8 @@ function toolTitle(tool: string): string {
 function mainArgument(input: unknown): string {
   if (typeof input !== 'object' || input === null) return '';
   const fields = new Map(Object.entries(input));
-  const told = MAIN_FIELDS.map((name) => fields.get(name)).find((value) => typeof value === 'string');
-  return typeof told === 'string' ? told : '';
+  const value = MAIN_FIELDS.map((name) => fields.get(name)).find((value) => typeof value === 'string');
+  return typeof value === 'string' ? value : '';
 }
 
 export class LoggedTurnPrinter {

@@ -1,23 +1,23 @@
-/** Asks the person at the terminal what a coding agent wants to know or wants permission for. */
+/** Asks the person at the terminal for a coding agent's questions and permission requests. */
 
 import { z } from 'zod';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { PermissionDecision } from '../../protocol/permission.ts';
 import { escapeControls, escapeControlsKeepLines } from '../format.ts';
 import type { LineSource } from '../terminal/line-input.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 import { RUN_CODE } from './agent-printer.ts';
 
 export type PersonRequest = Extract<AgentLogEvent, { type: 'permission_requested' | 'question' }>;
 
 interface PromptContext {
-  readonly terminal: Pick<Terminal, 'errLines'>;
+  readonly terminal: Pick<CliTerminal, 'errLines'>;
   readonly lines: LineSource;
-  /** Aborted when another client has decided, or when the turn is over. */
+  /** Aborts when another client has decided, or when the turn is over. */
   readonly signal: AbortSignal;
 }
 
-/** `leave`: no decision is made here. `stop`: stop the turn. */
+/** `leave`: make no decision here. `stop`: stop the turn. */
 type PersonAnswer = PermissionDecision | 'leave' | 'stop';
 
 const DENIED_REASON = 'the person who was asked did not allow it';
@@ -57,7 +57,7 @@ async function decide(request: RequestedPermission, context: PromptContext): Pro
   }
 }
 
-/** Enter takes the very same; what the agent proposes is shown, and has to be typed. */
+/** Enter accepts exactly this call. The agent's suggestion is shown, but has to be typed. */
 async function patternFor(
   request: RequestedPermission,
   scope: 'session' | 'always',
@@ -70,7 +70,7 @@ async function patternFor(
   if (proposed !== undefined && proposed !== exactly) {
     await context.terminal.errLines(`The agent proposes the pattern ${escapeControls(proposed)}`, 'dim');
   }
-  const line = await read(context, `Which uses of it? [${same}] `);
+  const line = await read(context, `Pattern [${same}]: `);
   if (typeof line === 'string') return line;
   return { text: line.text.trim() === '' ? exactly : line.text.trim() };
 }
@@ -113,7 +113,7 @@ type RequestedPermission = Extract<AgentLogEvent, { type: 'permission_requested'
 
 const CodeInput = z.looseObject({ code: z.string() });
 
-/** What it wants, what that is, and what else belongs to it. */
+/** The request, its details, and other fields of the input. */
 interface PermissionText {
   readonly title: string;
   readonly text: string;
@@ -133,7 +133,7 @@ function describePermission(request: RequestedPermission): PermissionText {
 }
 
 interface RuleText {
-  /** Where it would hold, and what Enter and `**` stand for. */
+  /** What the rule would apply to, and what Enter and `**` mean. */
   readonly about: string;
   /** What Enter stands for. */
   readonly same: string;
@@ -142,18 +142,18 @@ interface RuleText {
 function describeRule(request: RequestedPermission, scope: 'session' | 'always'): RuleText {
   const { tool, exactly = '' } = request;
   const where = scope === 'session' ? 'in this session, whoever prompts' : 'in every session where you prompt';
-  const said = (same: string, any: string) => `It holds ${where}. Enter allows ${same}, ${any}.`;
+  const said = (same: string, any: string) => `The rule applies ${where}. Enter allows ${same}; ${any}.`;
   const every = `every use of ${escapeControls(tool)}`;
   if (!isAllOfInput(request)) {
-    const wider = `a pattern with * allows more, and ** ${every}`;
-    return { about: said('exactly this again', wider), same: escapeControls(exactly) };
+    const wider = `a pattern with * allows more; ** allows ${every}`;
+    return { about: said('exactly this call again', wider), same: escapeControls(exactly) };
   }
-  const same = tool === RUN_CODE ? 'this very code' : 'the very same input';
+  const same = tool === RUN_CODE ? 'exactly this code' : 'exactly this input';
   const any = tool === RUN_CODE ? 'any code' : every;
-  return { about: said(`${same} again and no other`, `** ${any}`), same };
+  return { about: said(`${same} again and nothing else`, `** allows ${any}`), same };
 }
 
-/** On one line. What is for one piece of code shows that, and nothing of how it is compared. */
+/** The pattern on one line. A pattern for one piece of code shows only the code, not how it is compared. */
 export function describePattern({ tool, pattern }: { readonly tool: string; readonly pattern: string }): string {
   if (pattern === '**') return '** (every use)';
   if (tool !== RUN_CODE || /(?<!\\)(\\\\)*[*?]/.test(pattern)) return escapeControls(pattern);
@@ -162,11 +162,11 @@ export function describePattern({ tool, pattern }: { readonly tool: string; read
     const beside = Object.entries(more).map(([name, value]) => `, ${name} ${JSON.stringify(value)}`);
     return escapeControls(`the code ${JSON.stringify(code)}${beside.join('')}`);
   } catch {
-    return escapeControls(pattern); // somebody has typed it, and it fits nothing
+    return escapeControls(pattern); // a hand-typed pattern that matches no call
   }
 }
 
-/** A rule about it is compared with all that the tool is given, as JSON: nothing that a person would want to read. */
+/** Whether the rule would match the tool's whole input as JSON, which is not readable for a person. */
 function isAllOfInput({ tool, input, exactly }: RequestedPermission): boolean {
   if (typeof input !== 'object' || input === null) return false;
   if (exactly === undefined) return tool.startsWith('mcp__');
@@ -177,7 +177,7 @@ function withoutEscapes(pattern: string): string {
   return pattern.replaceAll(/\\([\\*?])/g, '$1');
 }
 
-/** All other fields of the input: a person must see all of what they allow. */
+/** All other fields of the input: a person must see everything that they allow. */
 function fieldsBeside({ input, summary }: RequestedPermission): string[] {
   return Object.entries(input ?? {}).flatMap(([name, value]) => {
     if (value === summary) return [];

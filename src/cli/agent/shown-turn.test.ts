@@ -6,7 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionDecision } from '../../protocol/permission.ts';
 import type { TurnInfo } from '../../protocol/turn.ts';
 import type { InputLine, LineRequest, LineSource } from '../terminal/line-input.ts';
-import { Terminal } from '../terminal/terminal.ts';
+import { CliTerminal } from '../terminal/terminal.ts';
 import { ShownTurn } from './shown-turn.ts';
 
 const turn = 'trn_0000000000000001';
@@ -61,7 +61,7 @@ function play({ person = new Person(), interactive = true, json = false, events,
       },
     });
   const stdin = Object.assign(new PassThrough(), { isTTY: interactive });
-  const terminal = new Terminal({ stdin, stdout: sink('out'), stderr: sink('err'), noColor: true });
+  const terminal = new CliTerminal({ stdin, stdout: sink('out'), stderr: sink('err'), noColor: true });
   const decided = Promise.withResolvers<PermissionDecision>();
   const stopped = Promise.withResolvers<void>();
   const stops: unknown[] = [];
@@ -143,11 +143,11 @@ describe('an agent that asks at the terminal', () => {
         '  for n in (1, 2):',
         '  \tprint(n * 3)',
         '  timeout: 60',
-        'It holds in every session where you prompt. Enter allows this very code again and no other, ** any code.',
+        'The rule applies in every session where you prompt. Enter allows exactly this code again and nothing else; ** allows any code.',
         '',
       ].join('\n'),
     );
-    expect(person.prompts[1]).toBe('Which uses of it? [this very code] ');
+    expect(person.prompts[1]).toBe('Pattern [exactly this code]: ');
   });
 
   it('shows all that another tool is given, and lets nobody write to the terminal what it would obey', async () => {
@@ -162,7 +162,7 @@ describe('an agent that asks at the terminal', () => {
     expect(await exit).toBe(0);
     expect(texts.err).toContain('mcp__x__send:\n  send it\n  text: a\n    \\u{1b}[2Jb\n  list: [1,"x*"]\n');
     expect(texts.err).toContain(
-      'It holds in this session, whoever prompts. Enter allows the very same input again and no other, ** every use of mcp__x__send.',
+      'The rule applies in this session, whoever prompts. Enter allows exactly this input again and nothing else; ** allows every use of mcp__x__send.',
     );
   });
 

@@ -1,4 +1,4 @@
-/** One turn of a coding agent at the terminal: prints its events, asks its questions, and stops it on Ctrl-C. */
+/** Shows one turn of a coding agent at the terminal: prints events, asks questions, and stops the turn on Ctrl-C. */
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionDecision } from '../../protocol/permission.ts';
@@ -7,26 +7,26 @@ import type { AgentApi, PromptOptions } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { escapeControlsKeepLines } from '../format.ts';
 import type { LineSource } from '../terminal/line-input.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 import { describeQueued, LiveTurnPrinter } from './agent-printer.ts';
 import { ask, type PersonRequest } from './permission-prompt.ts';
 
 export interface AgentTurnContext {
   readonly session: Pick<AgentApi, 'prompt' | 'stop' | 'decidePermission'> & { readonly id?: string };
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
   readonly lines: LineSource;
   readonly json: boolean;
-  /** Aborted when the command leaves; the turn continues. */
+  /** Aborts when the command exits; the turn continues. */
   readonly leaving: AbortSignal;
 }
 
 /**
- * What may wait for the screen, in characters of its JSON. Past it nothing is read until the screen has taken it all: a
- * person may be away from a question for long, and a program that reads the output may be slow.
+ * The most output that may wait for the screen, in characters of JSON. Beyond it, reading pauses until the screen has caught
+ * up: a person may leave a question open for long, and a program may read slowly.
  */
 const MAX_BUFFERED_CHARACTERS = 1_000_000;
 
-/** By how it ended. */
+/** Exit codes by the turn's status. */
 const EXIT_OF_STATUS: Partial<Record<TurnInfo['status'], number>> = {
   completed: Exit.ok,
   cancelled: Exit.interrupted,
@@ -37,7 +37,7 @@ export class ShownTurn {
   readonly #context: AgentTurnContext;
   readonly #rendering = new LiveTurnPrinter();
   readonly #asked = new Map<string, AbortController>();
-  /** One thing at a time on the screen: a question, or what happens. */
+  /** Serialises output and questions on the screen. */
   #screen: Promise<void> = Promise.resolve();
   #waiting = 0;
   #turn: string | undefined;
@@ -60,14 +60,14 @@ export class ShownTurn {
         if (this.#waiting > MAX_BUFFERED_CHARACTERS) await this.#screen;
       }
     }
-    // Its end may be one of the events that the server no longer has.
+    // The end of the turn may be among the events that the server no longer has.
     this.#askNoLonger();
     await this.#screen;
     if (leaving.aborted) return Exit.interrupted;
     return EXIT_OF_STATUS[(await prompted.turn).status] ?? Exit.failed;
   }
 
-  /** False if a stop was requested before: asking again means to leave. */
+  /** False if a stop was already requested: asking again means to leave. */
   stop(): boolean {
     if (this.#stopping.signal.aborted) return false;
     this.#stop();
@@ -98,7 +98,7 @@ export class ShownTurn {
     this.#screen = this.#screen.then(write).finally(() => {
       this.#waiting -= size;
     });
-    this.#screen.catch(() => {}); // told where it is waited for
+    this.#screen.catch(() => {}); // reported by the code that awaits it
   }
 
   async #show(event: AgentLogEvent): Promise<void> {
@@ -166,14 +166,14 @@ const STATUS_DELAY_MS = 700;
 const TICK_MS = 1000;
 
 class IdleStatus implements Disposable {
-  readonly #terminal: Terminal;
+  readonly #terminal: CliTerminal;
   readonly #isAsking: () => boolean;
   #doing = 'Waiting for the agent';
   #since = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  /** No status while a question is open. */
-  constructor(terminal: Terminal, isAsking: () => boolean) {
+  /** Shows no status while a question is open. */
+  constructor(terminal: CliTerminal, isAsking: () => boolean) {
     this.#terminal = terminal;
     this.#isAsking = isAsking;
     this.#wait(STATUS_DELAY_MS);
@@ -200,7 +200,7 @@ class IdleStatus implements Disposable {
   }
 
   #tell(): void {
-    // On a line that the agent has begun, there is no room for another.
+    // There is no room for the status on a line that the agent has begun.
     if (!this.#isAsking() && this.#terminal.unfinishedLine === '') {
       const seconds = Math.round((Date.now() - this.#since) / 1000);
       // A failed write fails again with the first output, and is reported there.
@@ -210,7 +210,7 @@ class IdleStatus implements Disposable {
   }
 }
 
-/** The coding agents that a command line can name, and the sessions that have one. */
+/** Throws if the session has no agent support. */
 
 export function requireAgentApi<S extends object>(session: S): S & AgentApi {
   if (hasAgentApi(session)) return session;

@@ -7,53 +7,37 @@ import { connectToFolder, findLocalServer, withConnectTimeout } from '../../clie
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { UsageError } from '../command-errors.ts';
-import type { StorageTarget } from '../context.ts';
 import { shellQuote } from '../format.ts';
 import type { Defaults } from '../session-flags.ts';
 import { resolveDataDir } from '../target-options.ts';
+import type { StorageTarget } from './backend.ts';
 
 export interface ServerConnection {
   readonly client: Client;
-  /** For messages. */
+  /** How messages refer to the server. */
   readonly where: string;
-  /** Whether it is the one on the data folder of this command: folders are the same there and here. */
+  /** Whether the server runs on this command's data folder, so that both see the same folders. */
   readonly sameMachine: boolean;
-  /** Whether its storage is that of this command, which can look into it without asking. */
+  /** Whether the server uses this command's storage, which can then be read directly. */
   readonly sameStorage: boolean;
 }
 
-export class Reach {
-  readonly #reached = new Map<string, Promise<ServerConnection | undefined>>();
-
-  /** Undefined if the command works without a server. */
-  server(place: StorageTarget): Promise<ServerConnection | undefined> {
-    const key = JSON.stringify([place.server?.url, place.dataDir, place.redis]);
-    const known = this.#reached.get(key) ?? findServer(place);
-    this.#reached.set(key, known);
-    return known;
-  }
-
-  async close(): Promise<void> {
-    // Its caller has seen why it could not be reached.
-    for (const one of this.#reached.values()) await (await one.catch(() => undefined))?.client.close();
-  }
-}
-
-async function findServer(place: StorageTarget): Promise<ServerConnection | undefined> {
-  const { server } = place;
-  if (!server) return await findServerOnFolder(place);
+/** Undefined if the command works without a server. */
+export async function findServer(target: StorageTarget): Promise<ServerConnection | undefined> {
+  const { server } = target;
+  if (!server) return await findServerOnFolder(target);
   return { client: await connectToUrl(server), where: server.url, sameMachine: false, sameStorage: false };
 }
 
-async function findServerOnFolder(place: StorageTarget): Promise<ServerConnection | undefined> {
-  const found = await findLocalServer(place);
-  return found && { ...found, where: place.dataDir, sameMachine: true };
+async function findServerOnFolder(target: StorageTarget): Promise<ServerConnection | undefined> {
+  const found = await findLocalServer(target);
+  return found && { ...found, where: target.dataDir, sameMachine: true };
 }
 
 interface ServerAddress {
   readonly url: string;
   readonly token?: string | undefined;
-  /** It wins over the token. */
+  /** Takes precedence over the token. */
   readonly tokenFile?: string | undefined;
 }
 
@@ -67,7 +51,7 @@ async function readTokenFile(file: string): Promise<string> {
   const { text, stats } = await readWithStats(file).catch((error: Error) => {
     throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
   });
-  // As ssh does with keys. A file of another user, such as a mounted secret, is that user's matter.
+  // Like ssh for keys. Files of other users, such as mounted secrets, are not checked.
   if (stats.uid === process.getuid?.() && (stats.mode & 0o077) !== 0) {
     throw new UsageError(`Other users can read the token in ${file}.`, `Run: chmod 600 ${shellQuote(file)}`);
   }
@@ -87,7 +71,7 @@ export interface ServerFlags {
   readonly data?: string;
 }
 
-/** Undefined for the server on the data folder. One that is named by hand is meant, whatever the variables say. */
+/** Undefined for the server on the data folder. Flags take precedence over variables. */
 export function resolveServerUrl(flags: ServerFlags, defaults: Defaults): string | undefined {
   return flags.url ?? (flags.data === undefined ? defaults.serverUrl : undefined);
 }
@@ -104,13 +88,13 @@ export async function connectToServer(flags: ServerFlags, defaults: Defaults): P
   });
 }
 
-/** A file that is named by hand, else the variable, else a file that something else names. */
+/** Precedence: the file named by a flag, then the token variable, then the file named elsewhere. */
 function selectToken({ tokenFile }: ServerFlags, { serverToken, serverTokenFile }: Defaults) {
   if (tokenFile !== undefined) return { tokenFile };
   return serverToken === undefined ? { tokenFile: serverTokenFile } : { token: serverToken };
 }
 
-/** By its id, or by its agent key. */
+/** Finds a session by id or agent key. */
 export async function findSession(client: Client, name: string): Promise<SessionInfo> {
   if (/^ses_[0-9a-z]{16}$/.test(name)) return await client.sessions.get(name);
   const { sessions: own } = await client.sessions.list({ agentKey: name, owner: client.me.userId, limit: 1 });

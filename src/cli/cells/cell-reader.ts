@@ -23,7 +23,7 @@ export async function readCell(session: Asked, lines: LineSource, { prompts }: R
   }
 }
 
-/** A cell that begins with these lines. Undefined if it was interrupted; it ends at the latest with the input. */
+/** Completes a cell that begins with these lines. Undefined if interrupted; the end of the input also ends the cell. */
 export async function finishCell(
   session: Asked,
   lines: LineSource,
@@ -33,7 +33,7 @@ export async function finishCell(
   let code = first;
   while (await needsMore(session, code)) {
     const before = code;
-    // The next line is the person's own to indent, as in Python itself.
+    // The person indents the next line, as in Python itself.
     const complete = (text: string) => completionsOf(session, before, text);
     const line = await lines.read({ prompt: prompts ? MORE : '', complete });
     if (line.kind === 'interrupt') return undefined;
@@ -44,12 +44,12 @@ export async function finishCell(
 }
 
 interface BlockOptions extends Reading {
-  /** Whether an empty line ends a block of these lines. */
+  /** Whether an empty line ends this block. */
   readonly isWhole: (block: string) => Promise<boolean>;
   readonly complete: (before: string, line: string) => ReturnType<typeof completionsOf>;
 }
 
-/** Lines up to an empty one. Undefined if they were interrupted, or if there are none. */
+/** Reads lines up to an empty one. Undefined if interrupted, or if there are none. */
 export async function readBlock(
   lines: LineSource,
   { prompts, isWhole, complete }: BlockOptions,
@@ -65,7 +65,7 @@ export async function readBlock(
   }
 }
 
-/** Several lines of Python: an empty one inside of brackets or quotes belongs to them. */
+/** Reads several lines of Python. Empty lines inside brackets or quotes are part of the code. */
 export async function readPythonBlock(
   session: Asked,
   lines: LineSource,
@@ -76,19 +76,19 @@ export async function readPythonBlock(
   return await readBlock(lines, { prompts, isWhole, complete });
 }
 
-/** Invalid code counts as complete: running it shows what is wrong. */
+/** Invalid code counts as complete: running it shows the error. */
 async function needsMore(session: Asked, code: string): Promise<boolean> {
   try {
-    // A line of spaces, as an indented prompt leaves it, ends a block like an empty one.
+    // A line of spaces, such as an indented prompt leaves, ends a block like an empty line.
     const state = await session.isComplete(code.replace(/\n[ \t]+$/, '\n'));
     return state.status === 'incomplete';
   } catch {
-    // A kernel that cannot answer says why when it is to run the code.
+    // A kernel that cannot answer reports why when it runs the code.
     return false;
   }
 }
 
-/** What may take the place of the line's end. Nothing but spaces is indented by four more. */
+/** Completions for the end of the line. A line of only spaces gets four more. */
 export async function completionsOf(
   session: Asked,
   before: string,

@@ -1,4 +1,4 @@
-/** Runs one cell after the other: prints its events, answers its input(), and hints at missing packages. */
+/** Runs cells one after the other: prints events, answers input(), and hints at missing packages. */
 import { CellaError } from '../../protocol/errors.ts';
 import {
   type BackgroundEvent,
@@ -16,29 +16,29 @@ import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 import type { ExecuteOptions, SessionApi } from '../../session/api.ts';
 import { adviceFor, reportFailure } from '../command-errors.ts';
 import type { Signals } from '../command-lifecycle.ts';
-import { escapeControls, formatCount, formatDuration, formatSize } from '../format.ts';
+import { escapeControls, formatCount, formatDuration, formatLost, formatSize } from '../format.ts';
 import { LineEditor } from '../terminal/line-editor.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import { InputPrompter } from '../terminal/prompts.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 
 interface CellRunnerOptions {
   readonly session: SessionApi;
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
   readonly signals: Signals;
   readonly lines: LineSource;
-  /** Events as lines of JSON, for a program that reads. */
+  /** Prints events as lines of JSON for a program. */
   readonly json?: boolean;
 }
 
-/** A bare KeyboardInterrupt says nothing to whoever did not ask for it. */
+/** A bare KeyboardInterrupt would not tell users that another client interrupted the code. */
 const INTERRUPTED_ELSEWHERE =
-  'cella: the code was interrupted from elsewhere: the server is stopping, or somebody else interrupted it.';
+  'cella: the code was interrupted from elsewhere: the server is shutting down, or somebody else interrupted it.';
 
 export class CellRunner {
   readonly #options: CellRunnerOptions;
   #running = false;
-  /** Whether the cell that runs was interrupted here. */
+  /** Whether this command interrupted the running cell. */
   #interrupted = false;
   #last: ResultEvent['status'] = 'ok';
 
@@ -46,7 +46,7 @@ export class CellRunner {
     this.#options = options;
   }
 
-  /** At a terminal, Ctrl-C never ends the command: it is for what runs. */
+  /** At a terminal, Ctrl-C interrupts the running code and never ends the command. */
   interrupt(): boolean {
     const { session, terminal } = this.#options;
     if (this.#running) {
@@ -56,13 +56,13 @@ export class CellRunner {
     return this.#running || terminal.interactive;
   }
 
-  /** Undefined if the code could not be run at all; the failure has been printed. */
+  /** Undefined if the code could not run; the error has been printed. */
   async run(code: string): Promise<ResultEvent | undefined> {
     const { terminal, json = false } = this.#options;
     try {
       // A person may take any time to answer.
       const result = await this.execute(code, { inputTimeoutMs: 0 });
-      // The next prompt begins a line of its own.
+      // The next prompt starts on a new line.
       if (terminal.interactive && terminal.unfinishedLine !== '') await terminal.err('\n');
       return result;
     } catch (error) {
@@ -89,11 +89,10 @@ export class CellRunner {
     }
   }
 
-  /** What threads, tasks and child processes tell between the cells. Resolves when the session is closed. */
+  /** Prints what threads, tasks and child processes write between cells. Resolves when the session closes. */
   async showBackground(): Promise<void> {
     const { session, lines, terminal } = this.#options;
     for await (const event of session.background()) {
-      // That names are safe is a matter of course.
       if (event.type === 'saved') continue;
       const write = () => this.#showBetween(event);
       while (terminal.activeQuestion) await terminal.activeQuestion;
@@ -108,7 +107,7 @@ export class CellRunner {
   ): Promise<ResultEvent> {
     const { session, terminal, signals, json } = this.#options;
     for await (const event of events) {
-      // What comes while the session closes is only that it closes.
+      // While the session closes, events only report the closing.
       if (signals.exitCode !== undefined) break;
       if (event.type === 'result' && !json) await printNotices(terminal, event, { deathTold: this.#last === 'died' });
       await this.#show(event);
@@ -122,7 +121,7 @@ export class CellRunner {
     throw new Error('the execution ended without a result');
   }
 
-  /** A line that something else would take the place of has none above a prompt. */
+  /** Prints progress as whole lines: a line that is replaced later cannot stand above a prompt. */
   async #showBetween(event: Exclude<BackgroundEvent, SavedEvent>): Promise<void> {
     const { terminal, json } = this.#options;
     if (event.type === 'network_denied') {
@@ -143,7 +142,7 @@ export class CellRunner {
 async function hintMissingPackages(
   { error }: ResultEvent,
   session: Pick<SessionApi, 'deps' | 'executor'>,
-  terminal: Terminal,
+  terminal: CliTerminal,
 ): Promise<void> {
   if (error?.name !== 'ModuleNotFoundError') return;
   // The traceback is printed already. Without a status there is no hint.
@@ -156,7 +155,7 @@ async function hintMissingPackages(
 
 /** Prints the events of an execution as text: output, displays, the last value, and how it ended. */
 
-export async function printEvent(terminal: Terminal, event: ExecutionEvent): Promise<void> {
+export async function printEvent(terminal: CliTerminal, event: ExecutionEvent): Promise<void> {
   if (event.type !== 'progress') terminal.clearStatus();
   switch (event.type) {
     case 'stdout':
@@ -175,13 +174,13 @@ export async function printEvent(terminal: Terminal, event: ExecutionEvent): Pro
   }
 }
 
-/** A host that the code tried to reach, and may not. */
+/** Describes a host that the code tried to reach without permission. */
 export function describeDenied({ host, port, reason, more = 0 }: NetworkDeniedEvent): string {
   const others = more === 0 ? '' : `, and ${more} more since the last notice`;
   return `cella: the network policy blocked the code from ${escapeControls(host)}:${port} (${escapeControls(reason)})${others}.`;
 }
 
-async function printResult(terminal: Terminal, result: ResultEvent): Promise<void> {
+async function printResult(terminal: CliTerminal, result: ResultEvent): Promise<void> {
   if (result.repr !== undefined) await terminal.outLines(result.repr);
   if (result.truncated?.reprCharacters) {
     await terminal.errLines(`[${result.truncated.reprCharacters} more characters of this value are not shown]`, 'dim');
@@ -197,30 +196,33 @@ async function printResult(terminal: Terminal, result: ResultEvent): Promise<voi
   }
 }
 
-async function printError(terminal: Terminal, error: NonNullable<ResultEvent['error']>): Promise<void> {
+async function printError(terminal: CliTerminal, error: NonNullable<ResultEvent['error']>): Promise<void> {
   if (error.exitCode === undefined) {
     if (error.traceback !== '') await terminal.errLines(error.traceback, 'red');
     return;
   }
-  // As Python does: a message is shown, a number is only the exit code.
+  // Like Python: prints a message; a number is only the exit code.
   if (error.exitCode === 1 && error.message !== '1') await terminal.errLines(error.message);
 }
 
-/** Names that a person still thinks are there: whatever a death took along, and those that no save could hold. */
-export async function printNotices(terminal: Terminal, result: ResultEvent, { deathTold = false } = {}): Promise<void> {
-  const { recovered, woken } = result;
+/** Reports variables that a person may still expect: lost with a dead kernel, or not saveable. */
+export async function printNotices(
+  terminal: CliTerminal,
+  result: ResultEvent,
+  { deathTold = false } = {},
+): Promise<void> {
+  const { recovered, resumed } = result;
   const lines = recovered ? [describeRecovered(recovered, deathTold)] : [];
-  for (const { name, reason } of recovered?.lost ?? woken?.lost ?? []) {
-    const what = name === '*' ? 'what was saved' : escapeControls(name);
-    lines.push(`cella: ${what} could not be restored: ${escapeControls(reason)}`);
-  }
+  lines.push(...formatLost(recovered ?? resumed ?? {}, 'could not be restored'));
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
 
-function describeRecovered({ cause, savedAgoMs, restored }: Recovered, deathTold: boolean): string {
-  const names = formatCount(restored.length, 'variable');
+function describeRecovered({ cause, savedAgoMs, restored, moreRestored = 0 }: Recovered, deathTold: boolean): string {
+  const variables = formatCount(restored.length + moreRestored, 'variable');
   const back =
-    savedAgoMs === undefined ? 'its variables are gone' : `${names} restored, as of ${formatDuration(savedAgoMs)} ago`;
+    savedAgoMs === undefined
+      ? 'its variables are gone'
+      : `${variables} restored, as of ${formatDuration(savedAgoMs)} ago`;
   return deathTold
     ? `cella: this is a new kernel: ${back}.`
     : `cella: the previous kernel has ended (${cause.message}); ${back}.`;
@@ -242,7 +244,7 @@ export function formatBundle(data: MimeBundle): string {
 
 function sizeOf(type: string, value: PyValue): number {
   if (typeof value === 'string') {
-    // Binary data is base64; SVG is the one picture that is text.
+    // Binary data is base64; SVG is the only image type that is text.
     const binary = !type.startsWith('text/') && !/[+/](json|xml)$/.test(type) && type !== 'application/javascript';
     return binary ? Buffer.byteLength(value, 'base64') : Buffer.byteLength(value);
   }

@@ -7,7 +7,7 @@ import { cutToWidth, displayWidth } from '../command-output.ts';
 import { escapeControls } from '../format.ts';
 import type { ChatOutcome, ChatState } from './chat-state.ts';
 import { agent, cwd, py, sh } from './code-commands.ts';
-import { NAMESPACE_COMMANDS, type NamespaceName, namespaceCommand } from './namespace-commands.ts';
+import { NAMESPACE_COMMANDS, type NamespaceCommandName, namespaceCommand } from './namespace-commands.ts';
 import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './undo-commands.ts';
 
 const LONGEST_NAME = 40;
@@ -16,7 +16,7 @@ interface ChatCommand {
   readonly name: string;
   readonly usage: string;
   readonly summary: string;
-  /** More than fits a line. */
+  /** Help that does not fit on one line. */
   readonly details?: string;
   run(state: ChatState, argument: string): Promise<ChatOutcome>;
 }
@@ -83,7 +83,7 @@ const commands: readonly ChatCommand[] = [
     name: 'fork',
     usage: '/fork KEY',
     summary: 'copy the kernel to another agent key',
-    details: 'Both continue independently, in the same folder. Use it with cella chat --agent KEY.',
+    details: 'Both continue independently, in the same folder. Use it with cella chat --key KEY.',
     run: fork,
   },
   { name: 'history', usage: '/history [N]', summary: 'show the last cells; ! marks those that failed', run: history },
@@ -93,7 +93,7 @@ const commands: readonly ChatCommand[] = [
     summary: 'list packages; add, remove, sync change them',
     details:
       '/deps add NAME installs a package, which you can import at once. /deps remove NAME takes\n' +
-      'it off the list for later kernels, /deps sync installs what is on the list and missing.',
+      'it off the list for later kernels, /deps sync installs listed packages that are missing.',
     run: namespaceCommand('deps'),
   },
   {
@@ -130,7 +130,7 @@ const commands: readonly ChatCommand[] = [
   { name: 'quit', usage: '/quit', summary: 'leave, as Ctrl-D does', run: withoutArgument('quit', async () => 'leave') },
 ];
 
-/** Other words for the same. */
+/** Synonyms of commands. */
 const aliases: Readonly<Record<string, string>> = {
   exit: 'quit',
   q: 'quit',
@@ -153,7 +153,7 @@ export function findCommand(name: string): ChatCommand {
   );
 }
 
-/** What is typed behind a command that takes nothing was meant for something. */
+/** Rejects an argument for a command that takes none, because the user meant something by it. */
 function withoutArgument(name: string, work: (state: ChatState) => Promise<ChatOutcome>): ChatCommand['run'] {
   return async (state, argument) => {
     if (argument !== '') throw new UsageError(`/${name} takes no argument.`, `Type /${name} alone.`);
@@ -161,14 +161,14 @@ function withoutArgument(name: string, work: (state: ChatState) => Promise<ChatO
   };
 }
 
-async function help({ output: voice }: ChatState, argument: string): Promise<ChatOutcome> {
+async function help({ output }: ChatState, argument: string): Promise<ChatOutcome> {
   const chosen = argument === '' ? undefined : findCommand(argument.replace(/^\//, ''));
-  const told = (chosen ? [chosen] : commands).map(({ name, usage, summary }) => ({ name, usage, summary }));
-  const width = Math.max(...told.map(({ usage }) => displayWidth(usage)));
-  const lines = told.map(({ usage, summary }) => `${usage.padEnd(width)}  ${summary}`);
+  const shown = (chosen ? [chosen] : commands).map(({ name, usage, summary }) => ({ name, usage, summary }));
+  const width = Math.max(...shown.map(({ usage }) => displayWidth(usage)));
+  const lines = shown.map(({ usage, summary }) => `${usage.padEnd(width)}  ${summary}`);
   if (chosen?.details !== undefined) lines.push('', chosen.details);
   if (!chosen) lines.push('', 'Tab completes, Ctrl-C interrupts running code or clears the line, Ctrl-D leaves.');
-  await voice.result({ command: 'help', commands: told }, lines.join('\n'));
+  await output.result({ command: 'help', commands: shown }, lines.join('\n'));
   return 'done';
 }
 
@@ -201,10 +201,10 @@ export async function complete({ session, autoPy }: ChatState, line: string): Pr
   }
 }
 
-/** Its verbs, and behind one of them the names that it takes. */
+/** Completes the verbs, and after a verb the names that it accepts. */
 async function completeThing(
   session: ChatState['session'],
-  thing: NamespaceName,
+  thing: NamespaceCommandName,
   rest: string,
 ): Promise<LineCompletion> {
   const [, verb, start = ''] = /^(\S+)\s+(\S*)$/.exec(rest) ?? [];
@@ -227,7 +227,7 @@ type ChatLine =
   | { readonly kind: 'command'; readonly name: string; readonly argument: string }
   | { readonly kind: 'text'; readonly text: string };
 
-/** Only the space after a command's name, and that at the end, is no part of its argument. */
+/** Only the space after a command's name and trailing space are not part of the argument. */
 export function parseLine(line: string): ChatLine {
   const [, name, argument = ''] = /^\s*\/(\S*)\s*([\s\S]*)$/.exec(line) ?? [];
   return name === undefined ? { kind: 'text', text: line } : { kind: 'command', name, argument: argument.trimEnd() };

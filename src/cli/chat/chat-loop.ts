@@ -3,36 +3,37 @@
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import { findAgent, requireAgentApi } from '../agent/shown-turn.ts';
+import type { OpenOptions } from '../backend/backend.ts';
 import { finishCell } from '../cells/cell-reader.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { Exit, UsageError } from '../command-errors.ts';
-import { Signals } from '../command-lifecycle.ts';
+import { openWithStatus, Signals } from '../command-lifecycle.ts';
 import { LEAVE } from '../commands/repl.ts';
-import type { CommandContext, OpenOptions, StorageAccess } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { chatCommand, describeExecutor } from '../format.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { promptHooks } from '../terminal/prompts.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 import { complete, findCommand, parseLine } from './chat-commands.ts';
 import { type ChatOutcome, ChatOutput, type ChatState, MAX_UNDO } from './chat-state.ts';
 import { promptAgent, runPython } from './code-commands.ts';
 
 interface ChatRequest {
-  /** Without an agent key, the chat has an agent of its own, which ends with it. */
+  /** Without an agent key, the chat uses its own key and deletes it at the end. */
   readonly session: OpenOptions;
-  /** The target flags, as they can be typed again. */
-  readonly placeFlags: string;
+  /** The target flags, for suggested commands. */
+  readonly targetFlags: string;
   readonly version: string;
   readonly autoSh: boolean;
   readonly autoPy: boolean;
   /** The coding agent that takes plain lines. */
   readonly agent: string | undefined;
-  /** A profile of the user, for every prompt. */
+  /** The user's profile for every prompt. */
   readonly profile: string | undefined;
   readonly json: boolean;
 }
 
-export async function chat(request: ChatRequest, context: CommandContext & StorageAccess): Promise<number> {
+export async function chat(request: ChatRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const { agentKey = `chat-${randomBytes(4).toString('hex')}`, ...options } = request.session;
   let interruptCode = (): boolean => false;
@@ -41,13 +42,13 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
   void signals.ended.then(() => leaving.abort());
   const lines = openLineInput(terminal, signals.interrupt);
   const hooks = promptHooks({ terminal, json: request.json, lines: () => lines });
-  const session = await context.openSession({ ...options, ...hooks, agentKey, undo: MAX_UNDO });
+  const session = await openWithStatus({ ...options, ...hooks, agentKey, undo: MAX_UNDO }, context);
   const cells = new CellRunner({ session, terminal, signals, lines, json: request.json });
   const state: ChatState = {
-    ...{ session, cells, lines, stores: context, storage: options, placeFlags: request.placeFlags },
+    ...{ session, cells, lines, backend: context.backend, storage: options, targetFlags: request.targetFlags },
     output: new ChatOutput(terminal, request),
     interactive: terminal.interactive,
-    place: describeExecutor(session),
+    where: describeExecutor(session),
     autoSh: request.autoSh,
     autoPy: request.autoPy,
     agent: undefined,
@@ -76,14 +77,14 @@ export async function chat(request: ChatRequest, context: CommandContext & Stora
     await (state.persistent ? session.close() : session.destroy());
     if (state.persistent && terminal.interactive && signals.exitCode === undefined) {
       await terminal.errLines(
-        `Variables are kept. Continue with ${chatCommand(session.agentKey, request.placeFlags)}`,
+        `Variables are kept. Continue with ${chatCommand(session.agentKey, request.targetFlags)}`,
         'dim',
       );
     }
   }
 }
 
-async function greet(state: ChatState, { version, json }: ChatRequest, terminal: Terminal): Promise<void> {
+async function greet(state: ChatState, { version, json }: ChatRequest, terminal: CliTerminal): Promise<void> {
   const { agentKey, executor, capabilities } = state.session;
   if (json) {
     const reply = { command: 'chat', agentKey, kept: state.persistent, executor, capabilities };
@@ -94,12 +95,12 @@ async function greet(state: ChatState, { version, json }: ChatRequest, terminal:
   const end = state.persistent ? '' : ', deleted at the end';
   await terminal.err(`, chat with ${JSON.stringify(agentKey)}${end}\n`);
   const shell = capabilities.subprocesses ? ', /sh COMMAND a shell,' : '';
-  await terminal.err(`/py CODE runs Python${shell} ${state.place}. /help lists the rest.\n`);
+  await terminal.err(`/py CODE runs Python${shell} ${state.where}. /help lists the rest.\n`);
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n\n');
 }
 
-/** Line by line, until the input ends or a line leaves the chat. */
-async function converse(state: ChatState, terminal: Terminal): Promise<number> {
+/** Handles lines until the input ends or a line leaves the chat. */
+async function converse(state: ChatState, terminal: CliTerminal): Promise<number> {
   // A failed write fails again at the next prompt or result, and is reported there.
   state.cells.showBackground().catch(() => {});
   const prompt = state.interactive ? terminal.styled('chat> ', 'bold') : '';

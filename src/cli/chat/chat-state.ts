@@ -3,45 +3,45 @@
 import type { PermissionMode } from '../../protocol/turn.ts';
 import type { SessionApi } from '../../session/api.ts';
 import type { ShownTurn } from '../agent/shown-turn.ts';
+import type { Backend, StorageTarget } from '../backend/backend.ts';
 import type { CellRunner } from '../cells/cell-runner.ts';
 import { reportFailure } from '../command-errors.ts';
 import { type Column, CommandOutput } from '../command-output.ts';
-import type { StorageAccess, StorageTarget } from '../context.ts';
 import { escapeControls } from '../format.ts';
 import type { LineSource } from '../terminal/line-input.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 
 export interface ChatState {
   readonly session: SessionApi;
-  readonly stores: StorageAccess;
+  readonly backend: Backend;
   readonly storage: StorageTarget;
-  readonly placeFlags: string;
+  readonly targetFlags: string;
   readonly cells: CellRunner;
   readonly lines: LineSource;
   readonly output: ChatOutput;
-  /** A person is there: to be prompted, and asked. */
+  /** Whether a person can be prompted and asked. */
   readonly interactive: boolean;
-  /** What code runs in: `in the sandbox`, or not. */
-  readonly place: string;
+  /** Where code runs, such as `in the sandbox`. */
+  readonly where: string;
   /** Shell commands are run without asking. */
   readonly autoSh: boolean;
-  /** Lines that are no command are Python. */
+  /** Lines that are not commands are Python. */
   readonly autoPy: boolean;
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
   readonly json: boolean;
-  /** Aborted when the chat ends. */
+  /** Aborts when the chat ends. */
   readonly leaving: AbortSignal;
-  /** The coding agent that lines are for that are no command. */
+  /** The coding agent that gets lines that are not commands. */
   agent: ChosenAgent | undefined;
-  /** What they have set up for it. */
+  /** The user's profile for the agent. */
   readonly profile: string | undefined;
-  /** The one that runs: Ctrl-C stops it. */
+  /** The running turn, which Ctrl-C stops. */
   turn: ShownTurn | undefined;
-  /** The cells of this chat, the newest last, as far as they can be undone. */
+  /** The undoable cells of this chat, newest last. */
   readonly undoStack: UndoEntry[];
-  /** Work of the host that Ctrl-C stops. */
+  /** Work of the host that Ctrl-C aborts. */
   activeTask: AbortController | undefined;
-  /** Whether the agent stays when the chat ends. */
+  /** Whether the kernel and its files are kept when the chat ends. */
   persistent: boolean;
 }
 
@@ -74,23 +74,23 @@ interface ChatReply {
 }
 
 export class ChatOutput {
-  readonly #terminal: Terminal;
+  readonly #terminal: CliTerminal;
   readonly #json: boolean;
   readonly #report: CommandOutput;
 
-  constructor(terminal: Terminal, { json }: { json: boolean }) {
+  constructor(terminal: CliTerminal, { json }: { json: boolean }) {
     this.#terminal = terminal;
     this.#json = json;
     this.#report = new CommandOutput(terminal, { json, shape: (reply) => ({ type: 'reply', ...reply }) });
   }
 
-  /** For what a command of the same name does outside of a chat. */
+  /** Output for a command that also exists outside a chat. */
   forCommand(command: string): CommandOutput {
     const shape = (facts: object) => ({ type: 'reply', command, ...facts });
     return new CommandOutput(this.#terminal, { json: this.#json, shape, successToStderr: true });
   }
 
-  /** The result that was asked for. */
+  /** Prints the requested result. */
   async result(reply: ChatReply, text: string): Promise<void> {
     await this.#report.result(reply, text);
   }
@@ -99,13 +99,13 @@ export class ChatOutput {
     await this.#report.table(reply, columns, rows);
   }
 
-  /** What was done: not a part of any output. */
+  /** Reports an action; not part of any output. */
   async note(reply: ChatReply, text: string, warnings: readonly string[] = []): Promise<void> {
     await this.#report.empty(reply, text);
     await this.#report.warn(warnings);
   }
 
-  /** A shell command, as it will run. */
+  /** Prints a shell command as it will run. */
   async command(text: string): Promise<void> {
     const lines = text.split('\n').map((line, index) => `${index === 0 ? '$' : ' '} ${escapeControls(line)}`);
     await this.#terminal.errLines(lines.join('\n'), 'bold');

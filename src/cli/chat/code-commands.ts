@@ -1,4 +1,4 @@
-/** /py, /sh, /cwd and /agent: what a line runs. */
+/** /py, /sh, /cwd and /agent: the code that a line runs, and the tag that records which line a cell came from. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
@@ -8,7 +8,107 @@ import { Exit, UsageError } from '../command-errors.ts';
 import { signalName } from '../format.ts';
 import { isYes } from '../terminal/prompts.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
-import { cwdCell, shellCell } from './shell-cell.ts';
+
+/**
+ * Runs inside the kernel, in its own namespace, and so in the kernel's sandbox. The shell reports its last working directory,
+ * and the kernel changes to it. An interrupt goes to the command, which has a second to end before it is killed; that is
+ * shorter than the kernel's own grace period.
+ */
+const RUN = `
+import fcntl, os, signal, time
+
+def start():
+    pipe, tell = os.pipe()
+    high = fcntl.fcntl(tell, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(tell)
+    try:
+        pid = os.posix_spawn(
+            "/bin/sh", ["sh", "-c", "trap 'command pwd -P >&3' EXIT; " + command], os.environ,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, high, 3)],
+            setpgroup=0, setsigmask=[], setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+    except OSError as error:
+        os.write(2, b"The shell could not be started: %s.\\n" % os.strerror(error.errno).encode())
+        raise SystemExit(126) from None
+    finally:
+        os.close(high)
+    return pid, pipe
+
+def end(pid):
+    try:
+        return os.waitpid(pid, 0)[1]
+    except KeyboardInterrupt:
+        os.killpg(pid, signal.SIGINT)
+    try:
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return status
+            time.sleep(0.005)
+    except KeyboardInterrupt:
+        pass
+    os.killpg(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+def follow(pipe):
+    os.set_blocking(pipe, False)
+    try:
+        folder = os.read(pipe, 65536)
+        if folder.endswith(b"\\n"):
+            os.chdir(folder[:-1])
+    except OSError:
+        pass
+
+def main():
+    try:
+        pid, pipe = start()
+        try:
+            code = os.waitstatus_to_exitcode(end(pid))
+            follow(pipe)
+        finally:
+            os.close(pipe)
+    except KeyboardInterrupt:
+        code = -signal.SIGINT
+    except ChildProcessError:
+        code = 0  # the code has taken its end for that of another child
+    if code:
+        raise SystemExit(int(code))
+
+main()
+`;
+
+/** The command is data: it is quoted once, here, and never becomes Python source. */
+export function shellCell(command: string): string {
+  const quoted = JSON.stringify(command.toWellFormed());
+  return tagCell('sh', command, `__import__("builtins").exec(${JSON.stringify(RUN)}, {"command": ${quoted}})`);
+}
+
+/** Prints the working directory as raw bytes. */
+export const cwdCell = '# /cwd\n(lambda os: os.write(1, os.fsencode(os.getcwd()) + b"\\n"))(__import__("os"));';
+
+/** The line that a person typed for this cell; undefined if it was not typed. */
+export function cellToLine(code: string): string | undefined {
+  if (code === cwdCell) return undefined;
+  return taggedLine(code) ?? code;
+}
+
+/** `line` is the command without its slash and name. It is data that is put in a comment. */
+export function tagCell(command: string, line: string, code: string): string {
+  return `# /${command} ${JSON.stringify(line.toWellFormed())}\n${code}`;
+}
+
+const MARK = /^# \/(sh|deps|skills) ("[^\n]*")\n/;
+
+/** The typed line; undefined if the code has no tag. */
+function taggedLine(code: string): string | undefined {
+  const [, command, quoted] = MARK.exec(code) ?? [];
+  if (command === undefined || quoted === undefined) return undefined;
+  try {
+    return `/${command} ${JSON.parse(quoted)}`;
+  } catch {
+    return undefined; // a comment of the user
+  }
+}
 
 export async function py(state: ChatState, argument: string): Promise<ChatOutcome> {
   const { session, lines, interactive: prompts } = state;
@@ -33,13 +133,13 @@ export async function runPython(state: ChatState, code: string): Promise<ChatOut
   return result.status === 'ok' || exitCode === 0 ? 'done' : 'failed';
 }
 
-async function reset({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+async function reset({ session, output }: ChatState): Promise<ChatOutcome> {
   await session.reset();
-  await voice.note({ command: 'py', reset: true }, 'All variables are gone. Files and checkpoints stay.');
+  await output.note({ command: 'py', reset: true }, 'All variables are gone. Files and checkpoints stay.');
   return 'done';
 }
 
-/** Linux takes no longer argument. */
+/** Linux accepts no longer argument. */
 const LONGEST_BYTES = 128 * 1024 - 256;
 
 export async function sh(state: ChatState, argument: string): Promise<ChatOutcome> {
@@ -81,7 +181,7 @@ function check(command: string): void {
   );
 }
 
-/** A person sees the command once more, all of it. */
+/** Shows the whole command to the person once more. */
 async function isConfirmed(state: ChatState, command: string): Promise<boolean> {
   if (state.autoSh) return true;
   if (!state.interactive) {
@@ -91,7 +191,7 @@ async function isConfirmed(state: ChatState, command: string): Promise<boolean> 
     );
   }
   await state.output.command(command);
-  const line = await state.lines.read({ prompt: `Run this ${state.place}? [y/N] `, ignoreTypeahead: true });
+  const line = await state.lines.read({ prompt: `Run this ${state.where}? [y/N] `, ignoreTypeahead: true });
   if (isYes(line)) return true;
   await state.output.note({ command: 'sh', confirmed: false }, 'Not run.');
   return false;
@@ -128,7 +228,7 @@ export async function promptAgent(state: ChatState, prompt: string): Promise<Cha
       profile: state.profile,
     };
     const exitCode = await turn.run(prompt, options);
-    // Its own cells are the last ones by now: what /undo takes back has no line of this chat.
+    // The agent's own cells are now the last ones, so /undo would not match the lines of this chat.
     state.undoStack.length = 0;
     return exitCode === Exit.ok ? 'done' : 'failed';
   } finally {

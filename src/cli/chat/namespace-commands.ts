@@ -9,7 +9,7 @@ import { invokeCell, parseSkillArguments } from '../commands/skills.ts';
 import * as toolWork from '../commands/tools.ts';
 import { callTool } from '../commands/tools.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
-import { tagCell } from './shell-cell.ts';
+import { tagCell } from './code-commands.ts';
 
 const FOUND = 10;
 
@@ -32,7 +32,7 @@ const deps: Verbs = {
   },
 };
 
-/** The host installs; a cell then has the running kernel find what is there. */
+/** The host installs the packages; a cell then makes the running kernel use them. */
 async function changeDeps(
   state: ChatState,
   line: string,
@@ -110,10 +110,12 @@ const artifacts: Verbs = {
 };
 
 export const NAMESPACE_COMMANDS = { deps, skills, tools, artifacts } as const;
-export type NamespaceName = keyof typeof NAMESPACE_COMMANDS;
+export type NamespaceCommandName = keyof typeof NAMESPACE_COMMANDS;
 
-/** Without a word, what there is. */
-export function namespaceCommand(thing: NamespaceName): (state: ChatState, argument: string) => Promise<ChatOutcome> {
+/** Without a word, lists everything. */
+export function namespaceCommand(
+  thing: NamespaceCommandName,
+): (state: ChatState, argument: string) => Promise<ChatOutcome> {
   const verbs: Verbs = NAMESPACE_COMMANDS[thing];
   return async (state, argument) => {
     const [word = 'list', ...words] = splitWords(argument);

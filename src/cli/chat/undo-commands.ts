@@ -4,20 +4,20 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Checkpoint, Variable } from '../../protocol/kernel-state.ts';
 import { UsageError } from '../command-errors.ts';
 import { cutToWidth } from '../command-output.ts';
-import { forkedToText, forkInto, lostToText } from '../commands/fork.ts';
-import { hasAgent } from '../commands/ps.ts';
-import { chatCommand, escapeControls, formatAgo, formatCount, formatSize } from '../format.ts';
+import { forkedToText, forkKernelInto, lostToText } from '../commands/fork.ts';
+import { hasKernel } from '../commands/ps.ts';
+import { chatCommand, escapeControls, formatAgo, formatCount, formatLost, formatSize } from '../format.ts';
 import { type ChatOutcome, type ChatState, MAX_UNDO, type UndoEntry } from './chat-state.ts';
-import { cellToLine } from './shell-cell.ts';
+import { cellToLine } from './code-commands.ts';
 
 const MOST_HISTORY = 20;
 const LONGEST_LINE = 60;
 
-export async function vars({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+export async function vars({ session, output }: ChatState): Promise<ChatOutcome> {
   const variables = await session.variables();
   const reply = { command: 'vars', variables };
   if (variables.length === 0) {
-    await voice.note(reply, 'There are no variables. Create one with /py x = 1.');
+    await output.note(reply, 'There are no variables. Create one with /py x = 1.');
     return 'done';
   }
   const columns = [
@@ -34,11 +34,11 @@ export async function vars({ session, output: voice }: ChatState): Promise<ChatO
     formatSize(size),
     preview,
   ]);
-  await voice.table(reply, columns, rows);
+  await output.table(reply, columns, rows);
   return 'done';
 }
 
-export async function history({ session, output: voice }: ChatState, argument: string): Promise<ChatOutcome> {
+export async function history({ session, output }: ChatState, argument: string): Promise<ChatOutcome> {
   if (!/^\d*$/.test(argument))
     throw new UsageError(`/history ${argument} is not a number.`, 'Type /history or /history 50.');
   const all = (await session.history()).flatMap(({ code, ...entry }) => {
@@ -49,7 +49,7 @@ export async function history({ session, output: voice }: ChatState, argument: s
   const entries = count === 0 ? [] : all.slice(-count);
   const reply = { command: 'history', entries };
   if (entries.length === 0) {
-    await voice.note(reply, 'Nothing has run yet.');
+    await output.note(reply, 'Nothing has run yet.');
     return 'done';
   }
   const width = String(entries.at(-1)?.execution ?? 0).length;
@@ -63,63 +63,61 @@ export async function history({ session, output: voice }: ChatState, argument: s
   });
   const more =
     all.length > entries.length ? `(${all.length - entries.length} before these: /history ${all.length})\n` : '';
-  await voice.result(reply, more + lines.join('\n'));
+  await output.result(reply, more + lines.join('\n'));
   return 'done';
 }
 
-/** To before the last cell that did something. */
+/** Goes back to before the last cell that changed something. */
 export async function undo(state: ChatState): Promise<ChatOutcome> {
-  const { session, output: voice, undoStack: past } = state;
+  const { session, output, undoStack: past } = state;
   const before = await look(state);
   let line: string | undefined;
-  for (let looked = true; looked; ) {
+  for (let isReadOnly = true; isReadOnly; ) {
     await session.undo().catch((error) => explainNothingToUndo(error, past));
     const cell = past.pop();
     line = cell?.line;
-    looked = cell?.readOnly ?? false;
+    isReadOnly = cell?.readOnly ?? false;
   }
   const changes = changesBetween(before, await look(state));
   const what = line === undefined ? 'the last cell' : cutToWidth(escapeControls(line), LONGEST_LINE);
-  await voice.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
+  await output.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
   return 'done';
 }
 
 function explainNothingToUndo(error: unknown, past: UndoEntry[]): never {
   if (!(error instanceof CellaError) || error.code !== 'NOTHING_TO_UNDO') throw error;
-  // Points to go back to end with their sandbox, whatever was to be undone.
+  // Undo points end with their sandbox, whatever was to be undone.
   past.length = 0;
   const text = `There is nothing left to undo: a chat can take back its last ${MAX_UNDO} cells.`;
   throw new CellaError('NOTHING_TO_UNDO', text, { cause: error });
 }
 
 export async function checkpoint(
-  { session, output: voice, persistent: kept }: ChatState,
+  { session, output, persistent: kept }: ChatState,
   argument: string,
 ): Promise<ChatOutcome> {
   const [, flag, name = ''] = /^(--durable(?=\s|$))?\s*([\s\S]*)$/.exec(argument) ?? [];
   if (name === '') throw new UsageError('A checkpoint needs a name.', 'Type /checkpoint NAME.');
   const durable = flag !== undefined;
   const made = await session.checkpoint({ name, durable });
-  const { saved = [], bytes = 0, lost = [] } = made;
-  const warnings = lost.map(
-    (each) => `cella: ${escapeControls(each.name)} is not in it: ${escapeControls(each.reason)}`,
-  );
-  const facts = durable ? ` (${formatCount(saved.length, 'variable')}, ${formatSize(bytes)})` : '';
+  const { saved = [], moreSaved = 0, bytes = 0 } = made;
+  const warnings = formatLost(made, 'is not in it');
+  const facts = durable ? ` (${formatCount(saved.length + moreSaved, 'variable')}, ${formatSize(bytes)})` : '';
   const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
   const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;
-  await voice.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
+  await output.note({ command: 'checkpoint', checkpoint: made }, text, warnings);
   return 'done';
 }
 
-export async function checkpoints({ session, output: voice }: ChatState): Promise<ChatOutcome> {
+export async function checkpoints({ session, output }: ChatState): Promise<ChatOutcome> {
   const all = (await session.checkpoints()).filter(({ automatic }) => !automatic);
   const reply = { command: 'checkpoints', checkpoints: all };
   if (all.length === 0) {
-    await voice.note(reply, 'There are no checkpoints. Create one with /checkpoint NAME.');
+    await output.note(reply, 'There are no checkpoints. Create one with /checkpoint NAME.');
     return 'done';
   }
   const columns = [{ title: 'NAME' }, { title: 'KIND' }, { title: 'CREATED' }, { title: 'NOTE' }];
-  await voice.table(reply, columns, all.map(toRow));
+  await output.table(reply, columns, all.map(toRow));
   return 'done';
 }
 
@@ -128,37 +126,35 @@ function toRow({ id, name, kind, createdAt, gone }: Checkpoint): string[] {
 }
 
 export async function restore(state: ChatState, argument: string): Promise<ChatOutcome> {
-  const { session, output: voice } = state;
+  const { session, output } = state;
   if (argument === '') {
     throw new UsageError('A checkpoint is missing.', 'Type /restore NAME; /checkpoints lists them.');
   }
   const before = await look(state);
-  const { checkpoint: point, lost = [] } = await session.restore(argument);
+  const { checkpoint: point, lost = [], moreLost } = await session.restore(argument);
   const changes = changesBetween(before, await look(state));
-  const warnings = lost.map(
-    (each) => `cella: ${escapeControls(each.name)} could not be restored: ${escapeControls(each.reason)}`,
-  );
+  const warnings = formatLost({ lost, moreLost }, 'could not be restored');
   const text = `Back at ${JSON.stringify(argument)}, ${formatAgo(point.createdAt)}. ${changesToText(changes)} Files stay.`;
-  await voice.note({ command: 'restore', checkpoint: point, changes, lost }, text, warnings);
+  await output.note({ command: 'restore', checkpoint: point, changes, lost, moreLost }, text, warnings);
   return 'done';
 }
 
 export async function fork(state: ChatState, argument: string): Promise<ChatOutcome> {
-  const { session, output: voice, stores, storage, placeFlags } = state;
+  const { session, output, backend, storage, targetFlags } = state;
   if (argument === '') throw new UsageError('A fork needs another agent key.', 'Type /fork KEY.');
-  if (argument === session.agentKey || (await hasAgent({ agentKey: argument, place: storage }, stores))) {
+  if (argument === session.agentKey || (await hasKernel({ agentKey: argument, target: storage }, backend))) {
     throw new UsageError(
       `There is already a kernel ${JSON.stringify(argument)}, and the fork would replace its variables.`,
       'Choose another key.',
     );
   }
-  const save = await forkInto(session, argument);
+  const save = await forkKernelInto(session, argument);
   const stays = state.persistent
     ? ''
     : `\n${JSON.stringify(session.agentKey)} is kept too when this chat ends, because the fork works in its folder.`;
   state.persistent = true;
-  const text = `${forkedToText(session.agentKey, argument)}\nContinue with it: ${chatCommand(argument, placeFlags)}${stays}`;
-  await voice.note(
+  const text = `${forkedToText(session.agentKey, argument)}\nContinue with it: ${chatCommand(argument, targetFlags)}${stays}`;
+  await output.note(
     { command: 'fork', agentKey: session.agentKey, fork: argument, save },
     text,
     [lostToText(save)].filter(Boolean),
@@ -166,7 +162,7 @@ export async function fork(state: ChatState, argument: string): Promise<ChatOutc
   return 'done';
 }
 
-/** Objects of the code's own may not let themselves be looked at; then nothing is known of them. */
+/** The code's own objects may fail to be inspected; then nothing is known about the variables. */
 async function look({ session }: ChatState): Promise<readonly Variable[]> {
   return await session.variables().catch(() => []);
 }

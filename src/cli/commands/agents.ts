@@ -1,14 +1,14 @@
-/** `cella agents`: the programs of coding agents that are installed here. */
+/** `cella agents`: the coding agent programs installed here. */
 
 import type { Command } from 'commander';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
 import { addSettings, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { resolveDataDir } from '../target-options.ts';
 
 interface AgentsFlags {
@@ -17,7 +17,7 @@ interface AgentsFlags {
   readonly version?: string;
 }
 
-export function addAgents(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addAgents(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.agents);
   const { terminal, defaults } = context;
   const requestOf = (agent: string, flags: AgentsFlags) => ({
@@ -137,16 +137,16 @@ Examples:
   $ cella agents install claude    install Claude's program, about 410 MB
   $ cella agents uninstall claude
 
-A coding agent works on prompts with a program that is installed in the data folder. \`cella prompt\`
-sends prompts to it. See docs/agents.md.`,
+Each coding agent needs a program, which Cella installs in the data folder. \`cella prompt\` sends
+prompts to the agent. See docs/agents.md.`,
   install: `
 Examples:
   $ cella agents install claude
   $ cella agents install claude --version 0.3.325
   $ cella agents install claude --data /srv/cella
 
-Downloads the program from the npm registry, and runs no scripts of packages. If it is stopped or fails,
-nothing is left behind. The version that was installed last is used from the next prompt on.`,
+Downloads the program from the npm registry, and runs no scripts of packages. If it stops or fails, it
+leaves nothing behind. From the next prompt on, Cella uses the version that you installed last.`,
   list: `
 Examples:
   $ cella agents list

@@ -1,4 +1,4 @@
-/** `cella artifacts`: data that agents have made and keep. */
+/** `cella artifacts`: data that code stores. */
 
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -7,14 +7,14 @@ import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Option } from 'commander';
 import { systemCode } from '../../lib/errno.ts';
-import type { ArtifactFacts, ArtifactInfo } from '../../protocol/namespace-models.ts';
+import { type ArtifactFacts, type ArtifactInfo, isTextArtifact } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, formatAgo, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';
 import { unreadable } from '../terminal/line-input.ts';
 
@@ -26,7 +26,7 @@ interface SaveFlags extends NamespaceFlags {
   readonly mediaType?: string;
 }
 
-export function addArtifacts(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addArtifacts(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.artifacts);
   const make = (name: string, summary: string, examples: string) =>
     addNamespaceFlags(defineCommand(group, name, summary, examples));
@@ -63,7 +63,8 @@ export function addArtifacts(define: DefineCommand, context: ProgramContext, don
     )
     .option('--media-type <type>', 'such as text/csv (default: by its name)', parseText)
     .action(async (name: string, file: string, flags: SaveFlags) => {
-      const guess = await context.factsByName(/\.\w+$/.test(name) ? name : file);
+      const { factsByName } = await import('../../storage/media-types.ts');
+      const guess = factsByName(/\.\w+$/.test(name) ? name : file);
       await run(flags, ({ artifacts }, output) =>
         save(artifacts, { name, file, facts: factsOf(flags, guess) }, output),
       );
@@ -130,7 +131,7 @@ function toRow({ name, type, size, updatedAt, description }: ArtifactInfo): stri
   return [name, type, formatSize(size), formatAgo(updatedAt), firstLine(description)];
 }
 
-/** Writes to a file, or to stdout if none is named. */
+/** Writes to a file, or to stdout if none is given. */
 export async function load(
   artifacts: ArtifactsApi,
   { name, out }: { readonly name: string; readonly out: string | undefined },
@@ -139,7 +140,7 @@ export async function load(
   const { terminal } = report;
   if (out === undefined || out === '-') {
     const { info, chunks } = await artifacts.load(name);
-    if (terminal.stdout.isTTY && !isText(info)) {
+    if (terminal.stdout.isTTY && !isTextArtifact(info)) {
       throw new UsageError(
         `The artifact ${JSON.stringify(name)} is ${info.mediaType}, which a terminal cannot show.`,
         'Write it to a file with --out FILE, or pipe it: cella artifacts load NAME | PROGRAM.',
@@ -172,7 +173,7 @@ async function save(artifacts: ArtifactsApi, request: SaveRequest, report: Comma
   return Exit.ok;
 }
 
-/** A stdin that was given an encoding has texts in it. */
+/** A stdin with an encoding yields strings. */
 async function* bytesOf(content: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const chunk of content) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
 }
@@ -184,7 +185,7 @@ async function checkFile(file: string): Promise<void> {
   if (facts.isDirectory()) throw new UsageError(`${file} is a folder.`, 'Name a file, or - for stdin.');
 }
 
-/** Whoever looks at the file sees what was there before, or all of it. */
+/** Atomic: readers see either the old content or all of the new. */
 async function writeFile(path: string, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   const part = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`);
   try {
@@ -200,10 +201,6 @@ async function writeFile(path: string, chunks: AsyncIterable<Uint8Array>): Promi
   }
 }
 
-function isText({ type, mediaType }: Pick<ArtifactFacts, 'type' | 'mediaType'>): boolean {
-  return type === 'text' || type === 'json' || mediaType.startsWith('text/') || /[/+](json|xml|yaml)$/.test(mediaType);
-}
-
 function write(stream: Writable, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => stream.write(bytes, (error) => (error ? reject(error) : resolve())));
 }
@@ -216,7 +213,7 @@ Examples:
   $ cella artifacts load sales.csv --out copy.csv
   $ cella run -c 'artifacts.load("sales.csv")'
 
-Artifacts are results that code keeps. They outlive kernels, and all agent keys of a storage share
+Artifacts are data that code has saved. They outlive kernels, and all agent keys of a storage share
 them. See docs/namespaces.md.`,
   list: `
 Examples:
@@ -232,16 +229,16 @@ Examples:
   $ cella artifacts load chart.png --out chart.png
   $ cella artifacts load sales.csv | head
 
-The file is written completely or not at all. Binary content is not written to a terminal. Memory use
-does not depend on the size.`,
+Cella writes the file completely or not at all, and never writes binary content to a terminal. Memory
+use does not depend on the size.`,
   save: `
 Examples:
   $ cella artifacts save sales.csv ./sales.csv
   $ date | cella artifacts save today - --type text
   $ cella artifacts save settings settings.json --type json
 
-Replaces an artifact of the same name, completely or not at all. Code gets text as str, json as the
-value, bytes as bytes, and a file as its bytes.`,
+Replaces an artifact of the same name, completely or not at all. --type says what code
+gets from artifacts.load(): text is a str, json the value, bytes and file are bytes.`,
   delete: `
 Examples:
   $ cella artifacts delete sales.csv`,

@@ -1,9 +1,8 @@
 /** `cella chat`: its flags and help. The chat itself loads when it runs. */
 
 import { settings } from '../../settings/settings-table.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
+import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { addTargetFlags, formatTargetFlags } from '../target-options.ts';
 
@@ -15,20 +14,20 @@ interface ChatFlags extends SessionFlags {
   readonly json?: boolean;
 }
 
-export function addChat(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addChat(define: DefineCommand, context: CommandContext, done: Done): void {
   const whose = { about: 'agent key that owns the kernel', otherwise: 'a new one, deleted at the end' };
   const command = define(HELP);
   addRuntimeFlags(addTargetFlags(addSetting(command, settings.agentKey, whose)));
   addSetting(command, settings.autoSh)
     .option('--auto-py', 'run lines without a command as Python')
     .option('--with <agent>', 'send lines without a command to this coding agent, such as claude', parseText)
-    .option('--profile <name>', 'one of your profiles for it; see `cella profiles`', parseText)
+    .option('--profile <name>', 'one of your profiles for the agent; see `cella profiles`', parseText)
     .option('--json', 'print events and replies as JSON, one per line')
     .action(async (flags: ChatFlags) => {
       const { chat } = await import('../chat/chat-loop.ts');
       const request = {
         session: sessionOptions(flags, context.defaults),
-        placeFlags: formatTargetFlags(flags),
+        targetFlags: formatTargetFlags(flags),
         version: context.version,
         autoSh: flags.autoSh ?? context.defaults.autoSh,
         autoPy: flags.autoPy === true,
@@ -43,7 +42,7 @@ export function addChat(define: DefineCommand, context: ProgramContext, done: Do
 const HELP = `
 Examples:
   $ cella chat                            a new agent key, deleted at the end
-  $ cella chat --agent ada                continue with an agent key
+  $ cella chat --key ada                  continue with an agent key
   $ cella chat --auto-py                  every line is Python
   $ cella chat --with claude              lines without a command go to Claude; needs a server
   $ printf '/py x = 123\\n/py print(x)\\n' | cella chat

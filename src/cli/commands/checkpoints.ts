@@ -1,15 +1,15 @@
 /** `cella checkpoints`: durable points that the variables of an agent key can go back to. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Checkpoint } from '../../protocol/kernel-state.ts';
+import type { Checkpoint, LostList } from '../../protocol/kernel-state.ts';
+import type { CheckpointCatalog, OpenOptions, StorageTarget } from '../backend/backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { type Column, formatTable } from '../command-output.ts';
-import type { CheckpointCatalog, CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo, formatCount, formatNames, formatSize, formatTime } from '../format.ts';
+import { escapeControls, formatAgo, formatCount, formatLost, formatNames, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import {
   addAgentKeyFlags,
   addSessionFlags,
@@ -18,7 +18,7 @@ import {
   sessionOptions,
 } from '../session-flags.ts';
 import { resolveTarget } from '../target-options.ts';
-import { requireAgent } from './ps.ts';
+import { requireKernel } from './ps.ts';
 
 interface CheckpointFlags extends SessionFlags {
   readonly json?: boolean;
@@ -26,11 +26,11 @@ interface CheckpointFlags extends SessionFlags {
 
 const CHECKPOINT = 'name, id, or the first characters of the id';
 
-export function addCheckpoints(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addCheckpoints(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.checkpoints);
   const where = (flags: CheckpointFlags): CheckpointsRequest => ({
     agentKey: resolveAgentKey(flags, context.defaults),
-    place: resolveTarget(flags, context.defaults),
+    target: resolveTarget(flags, context.defaults),
     json: flags.json === true,
   });
   const whereWithSession = (flags: CheckpointFlags): SessionCheckpointsRequest => ({
@@ -62,11 +62,11 @@ export function addCheckpoints(define: DefineCommand, context: ProgramContext, d
     .action(async (wanted: string, flags: CheckpointFlags) => done(await remove(where(flags), wanted, context)));
 }
 
-type Context = CommandContext & StorageAccess;
+type Context = CommandContext;
 
 interface CheckpointsRequest {
   readonly agentKey: string;
-  readonly place: StorageTarget;
+  readonly target: StorageTarget;
   readonly json: boolean;
 }
 
@@ -74,7 +74,7 @@ interface SessionCheckpointsRequest extends CheckpointsRequest {
   readonly session: OpenOptions;
 }
 
-/** Enough characters of an id to tell it from others, and few enough to type. */
+/** Long enough to tell ids apart, short enough to type. */
 const SHORT = 8;
 const SHORTEST = 4;
 
@@ -95,8 +95,8 @@ async function list(request: CheckpointsRequest, context: Context): Promise<numb
   const [checkpoints, damaged] = [await catalog.list(), await catalog.damaged()];
   if (request.json) return await print(context, { agentKey: request.agentKey, checkpoints, damaged });
   if (checkpoints.length === 0 && damaged.length === 0) {
-    const agent = JSON.stringify(request.agentKey);
-    await terminal.errLines(`${agent} has no checkpoints. Create one with \`cella checkpoints create NAME\`.`);
+    const key = JSON.stringify(request.agentKey);
+    await terminal.errLines(`${key} has no checkpoints. Create one with \`cella checkpoints create NAME\`.`);
     return Exit.ok;
   }
   const [titles = '', ...rows] = formatTable(columns, checkpoints.map(toRow), terminal.columns);
@@ -114,6 +114,8 @@ async function show(request: CheckpointsRequest, wanted: string, context: Contex
   const checkpoint = await find(request, wanted, context);
   if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint });
   const { id, createdAt, execution, python = '', bytes = 0, saved = [], lost = [] } = checkpoint;
+  const { moreSaved = 0, moreLost = 0 } = checkpoint;
+  const names = saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`;
   await context.terminal.outLines(escapeControls(checkpoint.name ?? 'automatic save'), 'bold');
   const facts = [
     ['id', id],
@@ -121,24 +123,25 @@ async function show(request: CheckpointsRequest, wanted: string, context: Contex
     ['created', `${formatTime(createdAt)} (${formatAgo(createdAt)}), after execution ${execution}`],
     ['python', python],
     ['size', formatSize(bytes)],
-    ['variables', `${saved.length}${saved.length === 0 ? '' : `: ${formatNames(saved, Infinity)}`}`],
-    ['lost', String(lost.length)],
+    ['variables', `${saved.length + moreSaved}${names}${moreSaved === 0 ? '' : `, and ${moreSaved} more`}`],
+    ['lost', String(lost.length + moreLost)],
     ...lost.map(({ name, reason }) => ['', `${escapeControls(name)}: ${escapeControls(reason)}`]),
+    ...(moreLost === 0 ? [] : [['', `and ${moreLost} more`]]),
   ];
   await context.terminal.outLines(facts.map(([name = '', fact = '']) => `  ${name.padEnd(11)}${fact}`).join('\n'));
   return Exit.ok;
 }
 
 async function create(request: SessionCheckpointsRequest, name: string, context: Context): Promise<number> {
-  await requireAgent(request, context);
+  await requireKernel(request, context.backend);
   return await withSession(request.session, context, async (session) => {
     const checkpoint = await session.checkpoint({ name, durable: true });
     if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint });
-    const { saved = [], bytes = 0, lost = [] } = checkpoint;
+    const { saved = [], moreSaved, bytes = 0 } = checkpoint;
     await context.terminal.outLines(
-      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) has ${count(saved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
+      `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) has ${count(saved, moreSaved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
     );
-    await showLost(context, lost, 'is not in it');
+    await showLost(context, checkpoint, 'is not in it');
     return Exit.ok;
   });
 }
@@ -146,14 +149,15 @@ async function create(request: SessionCheckpointsRequest, name: string, context:
 async function restore(request: SessionCheckpointsRequest, wanted: string, context: Context): Promise<number> {
   const { id } = await find(request, wanted, context);
   return await withSession(request.session, context, async (session) => {
-    const { checkpoint, restored = [], lost = [] } = await session.restore(id);
-    // Nobody would see a failure to save when the session closes.
+    const { checkpoint, restored = [], moreRestored, lost = [], moreLost } = await session.restore(id);
+    // Save now: a failure while the session closes would not be visible.
     await session.save();
-    if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint, restored, lost });
+    const names = { restored, moreRestored, lost, moreLost };
+    if (request.json) return await print(context, { agentKey: request.agentKey, checkpoint, ...names });
     await context.terminal.outLines(
-      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored)} restored.`,
+      `${JSON.stringify(request.agentKey)} is as it was at ${describe(checkpoint)}, ${formatAgo(checkpoint.createdAt)}: ${count(restored, moreRestored)} restored.`,
     );
-    await showLost(context, lost, 'could not be restored');
+    await showLost(context, names, 'could not be restored');
     return Exit.ok;
   });
 }
@@ -187,26 +191,27 @@ async function find(request: CheckpointsRequest, wanted: string, context: Contex
 }
 
 function unknown({ agentKey }: CheckpointsRequest, wanted: string): CellaError {
-  const [name, agent] = [wanted, agentKey].map((text) => JSON.stringify(text));
-  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of ${agent}.`);
+  const [name, key] = [wanted, agentKey].map((text) => JSON.stringify(text));
+  return new CellaError('CHECKPOINT_NOT_FOUND', `There is no checkpoint ${name} of ${key}.`);
 }
 
 function toRow(checkpoint: Checkpoint): string[] {
   const { name, createdAt, execution, saved = [], lost = [], bytes = 0, python = '' } = checkpoint;
+  const { moreSaved = 0, moreLost = 0 } = checkpoint;
   return [
     name ?? '(automatic)',
     short(checkpoint),
     formatAgo(createdAt),
     String(execution),
-    String(saved.length),
-    lost.length === 0 ? '' : String(lost.length),
+    String(saved.length + moreSaved),
+    lost.length + moreLost === 0 ? '' : String(lost.length + moreLost),
     formatSize(bytes),
     python,
   ];
 }
 
-function openCatalog({ agentKey, place }: CheckpointsRequest, context: Context): Promise<CheckpointCatalog> {
-  return context.openCheckpoints({ ...place, agentKey });
+function openCatalog({ agentKey, target }: CheckpointsRequest, context: Context): Promise<CheckpointCatalog> {
+  return context.backend.openCheckpoints({ ...target, agentKey });
 }
 
 const short = ({ id }: { readonly id: string }): string => escapeControls(id.slice(0, SHORT));
@@ -215,10 +220,10 @@ function describe({ id, name }: { readonly id: string; readonly name?: string })
   return name === undefined ? `the automatic save ${short({ id })}` : `${JSON.stringify(name)} (${short({ id })})`;
 }
 
-const count = (names: readonly unknown[]): string => formatCount(names.length, 'variable');
+const count = (names: readonly unknown[], more = 0): string => formatCount(names.length + more, 'variable');
 
-async function showLost({ terminal }: Context, lost: NonNullable<Checkpoint['lost']>, how: string): Promise<void> {
-  const lines = lost.map(({ name, reason }) => `cella: ${escapeControls(name)} ${how}: ${escapeControls(reason)}`);
+async function showLost({ terminal }: Context, names: Partial<LostList>, how: string): Promise<void> {
+  const lines = formatLost(names, how);
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
 
@@ -230,41 +235,41 @@ async function print({ terminal }: Context, facts: object): Promise<number> {
 const help = {
   checkpoints: `
 Examples:
-  $ cella checkpoints create before --agent ada
-  $ cella checkpoints list --agent ada
-  $ cella checkpoints show before --agent ada
-  $ cella checkpoints restore before --agent ada
+  $ cella checkpoints create before --key ada
+  $ cella checkpoints list --key ada
+  $ cella checkpoints show before --key ada
+  $ cella checkpoints restore before --key ada
 
 A checkpoint has the variables, functions, classes and imports of an agent key. It is in the storage, so
-it outlives processes and reboots. What could not be saved is listed by name, with the reason. Cella also
+it outlives processes and reboots. It lists variables that could not be saved, with the reason. Cella also
 makes automatic saves; a kernel resumes from the newest. See docs/state.md.`,
   list: `
 Examples:
-  $ cella checkpoints list --agent ada
+  $ cella checkpoints list --key ada
   $ cella checkpoints list --json | jq -r '.checkpoints[].id'
 
 Needs no kernel, and works while another process holds the agent key.`,
   create: `
 Examples:
   $ cella checkpoints create before
-  $ cella checkpoints create 'clean data' --agent ada --json
+  $ cella checkpoints create 'clean data' --key ada --json
 
 Several checkpoints may have the same name; the name then means the newest. Fails while another process
 holds the agent key.`,
   restore: `
 Examples:
-  $ cella checkpoints restore before --agent ada
+  $ cella checkpoints restore before --key ada
   $ cella checkpoints restore 3f2a9c1e
 
 The next \`cella run\` of this agent key starts with the variables of the checkpoint; later variables are
 gone. Files stay as they are.`,
   show: `
 Examples:
-  $ cella checkpoints show before --agent ada
+  $ cella checkpoints show before --key ada
   $ cella checkpoints show 3f2a9c1e --json | jq .checkpoint.lost`,
   delete: `
 Examples:
-  $ cella checkpoints delete before --agent ada
+  $ cella checkpoints delete before --key ada
   $ cella checkpoints delete 3f2a9c1e
 
 If you delete the newest automatic save, the kernel resumes from the one before.`,

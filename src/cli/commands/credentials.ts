@@ -5,18 +5,18 @@ import type { Client } from '../../client/index.ts';
 import { type Provider, providers } from '../../protocol/enums.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatCount } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 
 interface CredentialFlags extends JsonServerFlags {
   readonly user?: string;
 }
 
-export function addCredentials(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addCredentials(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.credentials);
   const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
@@ -109,12 +109,12 @@ async function rotate(client: Client, report: CommandOutput): Promise<number> {
 
 const MOST_BYTES = 64 * 1024;
 
-/** Without the line end. Undefined if the person who was asked gave up. */
-async function readSecret(terminal: Terminal, prompt: string): Promise<string | undefined> {
+/** Without the line end. Undefined if the person cancelled the question. */
+async function readSecret(terminal: CliTerminal, prompt: string): Promise<string | undefined> {
   return terminal.interactive ? await typed(terminal, prompt) : await piped(terminal);
 }
 
-async function typed(terminal: Terminal, prompt: string): Promise<string | undefined> {
+async function typed(terminal: CliTerminal, prompt: string): Promise<string | undefined> {
   const { openLineInput } = await import('../terminal/line-editor.ts');
   const lines = openLineInput(terminal, () => {});
   try {
@@ -125,7 +125,7 @@ async function typed(terminal: Terminal, prompt: string): Promise<string | undef
   }
 }
 
-async function piped({ stdin }: Terminal): Promise<string> {
+async function piped({ stdin }: CliTerminal): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of stdin) {
@@ -155,8 +155,8 @@ Examples:
   $ pass show anthropic | cella credentials set anthropic
   $ cella credentials set gemini --user ada < key-file
 
-The key is read from stdin, or asked for at a terminal. It cannot be an argument, because every user of
-this machine can see those. It replaces the previous key.`,
+Reads the key from stdin, or asks for it at a terminal. It cannot be an argument, because every user of
+this machine can see arguments. It replaces the previous key.`,
   list: `
 Examples:
   $ cella credentials list
@@ -171,7 +171,7 @@ Examples:
 Examples:
   $ cella credentials rotate
 
-Encrypts every credential of every user again. If the master key is a file in the data folder, it is
-replaced with a new one. If it is in CELLA_MASTER_KEY, start the server with the new key there and the
-old one in CELLA_OLD_MASTER_KEY, then run this. Credentials that no key opens are reported and kept.`,
+Encrypts every credential of every user again. If the master key is a file in the data folder, Cella
+replaces it with a new one. If it is in CELLA_MASTER_KEY, start the server with the new key there and the
+old one in CELLA_OLD_MASTER_KEY, then run this. Reports and keeps credentials that no key can decrypt.`,
 };

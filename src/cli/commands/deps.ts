@@ -1,16 +1,17 @@
 /** `cella deps`: the Python packages that kernels have. */
 
-import type { DepsApi, DepsResult } from '../../session/api.ts';
+import type { DepsResult } from '../../protocol/namespace-models.ts';
+import type { DepsApi } from '../../session/api.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
 import { collect, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, addNamespacePackageFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';
 
-export function addDeps(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addDeps(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.deps);
   const make = (name: string, summary: string, examples: string) =>
     addNamespacePackageFlags(defineCommand(group, name, summary, examples));
@@ -31,7 +32,7 @@ export function addDeps(define: DefineCommand, context: ProgramContext, done: Do
   addNamespaceFlags(defineCommand(group, 'list', 'show the list of packages', help.list)).action(
     (flags: NamespaceFlags) => run(flags, ({ deps }, output) => list(deps, output)),
   );
-  make('sync', 'install what is on the list and missing here', help.sync).action((flags: NamespaceFlags) =>
+  make('sync', 'install listed packages that are missing here', help.sync).action((flags: NamespaceFlags) =>
     runChange(flags, (deps) => (options) => deps.sync(options)),
   );
 }
@@ -89,7 +90,7 @@ Examples:
   $ cella deps sync                     install the list, for example on another machine
 
 All agent keys of a storage share one list of packages. Packages are installed as wheels, by an
-unprivileged user, with uv or pip. See docs/deps.md.`,
+unprivileged user, with uv or pip. See docs/namespaces.md.`,
   add: `
 Examples:
   $ cella deps add pandas
@@ -97,8 +98,8 @@ Examples:
   $ cella deps add ours --index https://packages.example/simple
   $ cella deps add ours --no-index --wheels ./wheels
 
-If a package cannot be installed, the installer's reason is printed, the others are installed, and the
-exit code is 1. Other users of this machine can see a password in --index: put it in CELLA_INDEX.
+If Cella cannot install a package, it prints the installer's reason and installs the others; the exit
+code is 1. Other users of this machine can see a password in --index: put it in CELLA_INDEX.
 
 Code finds only packages that were installed from the same sources. Give \`cella run\` the same
 --index, --wheels and --no-index, or set CELLA_INDEX, CELLA_WHEELS and CELLA_NO_INDEX for both.`,

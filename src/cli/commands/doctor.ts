@@ -1,35 +1,47 @@
-/** `cella doctor`: whether this machine can isolate code, and what is missing. */
+/**
+ * `cella doctor`: checks whether this machine can isolate code, and what is missing: layers, executors, package installer and
+ * Redis.
+ */
 
 import { styleText } from 'node:util';
-import { resolveStorage, type StorageFlags } from '../../settings/process-config.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import {
+  describeUnknownVariable,
+  readProcessConfig,
+  resolveStorage,
+  type StorageFlags,
+  type UnknownVariable,
+} from '../../settings/process-config.ts';
 import { resolveSetting } from '../../settings/setting.ts';
 import { serverSettings, settings } from '../../settings/settings-table.ts';
-import { describeUnknownVariable, type UnknownVariable } from '../../settings/unknown-variables.ts';
+import type { StorageTarget } from '../backend/backend.ts';
+import { adviceFor } from '../command-errors.ts';
 import { wrapLines } from '../command-output.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
+import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
 import { addSetting } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
-import { addStorageFlags } from '../target-options.ts';
+import { addStorageFlags, describeTarget } from '../target-options.ts';
 
-export function addDoctor(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addDoctor(define: DefineCommand, context: CommandContext, done: Done): void {
   const command = addStorageFlags(define(HELP));
   addSetting(command, settings.python, { about: 'Python to check' });
   addSetting(command, settings.engine, { about: 'container engine to check' });
   addSetting(command, settings.image, { about: 'image to check' })
     .option('--json', 'print one JSON object')
     .action(async (flags: StorageFlags & { python?: string; engine?: string; image?: string; json?: true }) => {
-      const { startWarnings } = await import('./serve-startup.ts');
+      const { configWarnings } = await import('./serve-startup.ts');
       const python = flags.python ?? context.defaults.python;
       const { stdout, noColor } = context.terminal;
-      const place = resolveStorage(flags, context.defaults);
+      const target = resolveStorage(flags, context.defaults);
       const engine = flags.engine ?? context.defaults.engine;
       const image = flags.image ?? context.defaults.image;
       done(
         await doctor(
           {
-            ...(await context.detect({ python, place, engine, image })),
+            ...(await detect({ python, target, engine, image })),
             strayVariables: context.defaults.strayVariables,
-            warnings: startWarnings(resolveSetting(serverSettings.membersMay, undefined, context.defaults.variables)),
+            warnings: await configWarnings(
+              resolveSetting(serverSettings.membersMay, undefined, context.defaults.variables),
+            ),
           },
           { json: flags.json === true, noColor },
           stdout,
@@ -45,26 +57,26 @@ interface DoctorCheck {
   readonly fix: string;
 }
 
-/** Another executor than the one whose layers are told. */
-export type FoundExecutor = DoctorCheck;
+/** An executor other than the one whose layers are reported. */
+type FoundExecutor = DoctorCheck;
 
-/** What is around the kernels: the other executors, who installs packages, and whether the chosen storage keeps what it is given. */
+/** What kernels need besides isolation: other executors, the package installer, and whether the chosen storage is durable. */
 export interface DoctorSurroundings {
   readonly executors: readonly FoundExecutor[];
   readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
-  /** Variables that look like settings and are none. */
+  /** Variables that look like settings but are not. */
   readonly strayVariables?: readonly UnknownVariable[] | undefined;
-  /** What a server with the settings of this environment would let others do. */
+  /** What a server with this environment's settings would allow others to do. */
   readonly warnings?: readonly string[] | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
 }
 
-/** What the sandbox found; `main.ts` hands it over. Without a Python there is nothing to try, and no layer. */
+/** The sandbox's findings. Without Python there are no layers to test. */
 export interface DoctorReport {
   readonly python?: string;
   readonly executable?: string;
   readonly kernel?: string;
-  /** Why there is no Python, and what to do about it. */
+  /** Why there is no Python, and how to fix that. */
   readonly problem?: string;
   readonly fix?: string;
   readonly root: boolean;
@@ -84,7 +96,7 @@ const requiredLayers = {
   user: ['namespaces', 'userns', 'landlock', 'seccomp', 'rlimits'],
 } as const;
 
-/** Resolves with the exit code: 0 where every required layer is there, else 1. */
+/** Resolves with the exit code: 0 if every required layer is available, otherwise 1. */
 export async function doctor(
   machine: DoctorReport & Partial<DoctorSurroundings>,
   options: DoctorOptions,
@@ -98,7 +110,7 @@ export async function doctor(
   const ok = missing.length === 0 && redis?.reachable !== false;
   if (options.json) {
     const { python, executable, kernel, root, problem } = machine;
-    const told = layers.map(({ name, available, required, detail, fix }) => ({
+    const shown = layers.map(({ name, available, required, detail, fix }) => ({
       name,
       available,
       required,
@@ -112,7 +124,7 @@ export async function doctor(
       root,
       ok,
       problem,
-      layers: told,
+      layers: shown,
       executors,
       installer,
       redis,
@@ -128,7 +140,7 @@ export async function doctor(
   const choices = (executors ?? []).map((each) => ({ ...each, required: each.name === 'subprocess' }));
   const width = Math.max(...[...layers, ...choices, ...around].map(({ name }) => name.length));
   const parts = [layers, choices, around].filter((part) => part.length > 0);
-  // A terminal that nobody has told its size says 0; a program takes lines of any length.
+  // A terminal of unknown size reports 0; a program accepts lines of any length.
   const screen = out.isTTY ? out.columns || 80 : Infinity;
   const flow = (text: string) => wrapLines(text, { width: screen, indent: 2 });
   const noted = [...(strayVariables ?? []).map(describeUnknownVariable), ...(warnings ?? [])].flatMap(flow);
@@ -173,13 +185,13 @@ function checkSurroundings({ installer, redis }: Partial<DoctorSurroundings>): (
   const { where, problems, reachable } = redis;
   const well = { name: 'redis', available: true, required: true, detail: `${where} keeps what it is given`, fix: '' };
   if (problems.length === 0) return [...found, well];
-  // One that can be used all the same is no reason to fail.
+  // Problems of a usable Redis do not make the command fail.
   const bad = problems.map((detail) => ({ name: 'redis', available: false, required: !reachable, detail, fix: '' }));
   return [...found, ...bad];
 }
 
 interface Room {
-  /** Of the longest name. */
+  /** The width of the longest name. */
   readonly width: number;
   readonly screen: number;
 }
@@ -202,12 +214,94 @@ function write(out: ReportStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => out.write(text, (error) => (error ? reject(error) : resolve())));
 }
 
+interface DetectOptions {
+  readonly python: string | undefined;
+  readonly target: StorageTarget;
+  /** The container engine's address, in place of the usual ones. */
+  readonly engine?: string | undefined;
+  readonly image?: string | undefined;
+}
+
+async function detect({
+  python: named,
+  target,
+  ...container
+}: DetectOptions): Promise<DoctorReport & DoctorSurroundings> {
+  const redis = target.redis ? { redis: await lookAtRedis(target) } : {};
+  const others = [await lookAtContainers(container), await lookAtPyodide()];
+  const [{ findPython }, { detectLayers }] = await Promise.all([
+    import('../../interpreter/find-python.ts'),
+    import('../../sandbox/detect.ts'),
+  ]);
+  try {
+    const python = await findPython(named);
+    const [machine, installer] = [await detectLayers(python), await lookForInstaller(python)];
+    return { ...machine, installer, executors: others, ...redis };
+  } catch (error) {
+    // Other executors may work without Python.
+    if (!(error instanceof CellaError) || error.code !== 'PYTHON_NOT_FOUND') throw error;
+    const [problem, fix] = [error.message, adviceFor(error.code)];
+    return { problem, fix, root: process.getuid?.() === 0, layers: [], executors: others, ...redis };
+  }
+}
+
+async function lookForInstaller(python: string): Promise<DoctorSurroundings['installer']> {
+  const { installerHere } = await import('../../namespaces/deps/installers.ts');
+  try {
+    return { name: await installerHere(python) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { problem: error.message, fix: error.advice };
+  }
+}
+
+async function lookAtRedis(target: StorageTarget): Promise<NonNullable<DoctorSurroundings['redis']>> {
+  const { redisProblems } = await import('../../storage/redis/connection.ts');
+  const where = describeTarget(target);
+  try {
+    return { where, reachable: true, problems: await redisProblems(target.redis?.url ?? '') };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { where, reachable: false, problems: [error.message] };
+  }
+}
+
+async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
+  const [{ connectEngine }, { findImage }, { DEFAULT_IMAGE }] = await Promise.all([
+    import('../../environments/container/engine.ts'),
+    import('../../environments/container/image-python.ts'),
+    import('../../environments/container/image-names.ts'),
+  ]);
+  const { engine = readProcessConfig().engine, image = DEFAULT_IMAGE } = wanted;
+  const name = 'container';
+  try {
+    const found = await connectEngine(engine, readProcessConfig().runtimeDir);
+    await findImage(found, image);
+    const detail = `${found.name} ${found.version} at ${found.address}, with the image ${image}`;
+    return { name, available: true, detail, fix: '' };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { name, available: false, detail: error.message, fix: adviceFor(error.code) };
+  }
+}
+
+async function lookAtPyodide(): Promise<FoundExecutor> {
+  const name = 'in-process';
+  try {
+    const { version } = await import('pyodide');
+    return { name, available: true, detail: `Pyodide ${version}, for trusted code: it isolates nothing`, fix: '' };
+  } catch {
+    // Whatever the cause, Pyodide cannot be loaded.
+    return { name, available: false, detail: 'the package pyodide cannot be loaded', fix: 'Install it again.' };
+  }
+}
+
 const HELP = `
 Examples:
   $ cella doctor
   $ cella doctor --python ~/venv/bin/python
   $ cella doctor --json | jq .ok
-  $ cella doctor --redis redis://127.0.0.1:6379    also whether it would survive a restart
+  $ cella doctor --redis redis://127.0.0.1:6379    also checks that Redis keeps its data
 
 Tests every layer of isolation on this machine, and says what is missing and how to get it. It also shows
 which executors can run here, and which program installs packages. See docs/sandbox.md.

@@ -3,23 +3,22 @@
 import { isReservedKey } from '../../protocol/enums.ts';
 import type { Checkpoint } from '../../protocol/kernel-state.ts';
 import type { SessionApi } from '../../session/api.ts';
+import type { OpenOptions, StorageTarget } from '../backend/backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
-import type { CommandContext, OpenOptions, StorageAccess, StorageTarget } from '../context.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
-import { chatCommand, escapeControls } from '../format.ts';
+import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
+import { chatCommand, formatLost } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addSessionFlags, resolveAgentKey, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { formatTargetFlags, resolveTarget } from '../target-options.ts';
-import { hasAgent, requireAgent } from './ps.ts';
+import { hasKernel, requireKernel } from './ps.ts';
 
 interface ForkFlags extends SessionFlags {
   readonly json?: boolean;
   readonly replace?: boolean;
 }
 
-export function addFork(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addFork(define: DefineCommand, context: CommandContext, done: Done): void {
   addSessionFlags(define(HELP))
     .argument('<key>', 'agent key of the copy', parseText)
     .option('--replace', 'replace the kernel of that key, if there is one; its variables are lost')
@@ -28,8 +27,8 @@ export function addFork(define: DefineCommand, context: ProgramContext, done: Do
       const request = {
         agentKey: resolveAgentKey(flags, context.defaults),
         fork: key,
-        place: resolveTarget(flags, context.defaults),
-        placeFlags: formatTargetFlags(flags),
+        target: resolveTarget(flags, context.defaults),
+        targetFlags: formatTargetFlags(flags),
         session: sessionOptions(flags, context.defaults),
         replace: flags.replace === true,
         json: flags.json === true,
@@ -41,40 +40,40 @@ export function addFork(define: DefineCommand, context: ProgramContext, done: Do
 interface ForkRequest {
   readonly agentKey: string;
   readonly fork: string;
-  readonly place: StorageTarget;
-  /** The flags that say so, to be typed again. */
-  readonly placeFlags: string;
+  readonly target: StorageTarget;
+  /** The target flags, for a suggested command. */
+  readonly targetFlags: string;
   readonly session: OpenOptions;
   readonly replace: boolean;
   readonly json: boolean;
 }
 
-export async function fork(request: ForkRequest, context: CommandContext & StorageAccess): Promise<number> {
+export async function fork(request: ForkRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
-  const { agentKey, fork: other, place } = request;
+  const { agentKey, fork: other, target } = request;
   if (other === agentKey)
-    throw new UsageError('A fork needs another agent key.', 'Name another key than that of --agent.');
+    throw new UsageError('A fork needs another agent key.', 'Name another key than that of --key.');
   if (isReservedKey(other)) {
     throw new UsageError(
       `The agent key ${JSON.stringify(other)} begins with ~, which is reserved for a server's users.`,
       'Name another.',
     );
   }
-  await requireAgent(request, context);
-  if (!request.replace && (await hasAgent({ agentKey: other, place }, context))) {
+  await requireKernel(request, context.backend);
+  if (!request.replace && (await hasKernel({ agentKey: other, target }, context.backend))) {
     throw new UsageError(
       `There is already a kernel ${JSON.stringify(other)}, and the fork would replace its variables.`,
       'Name another key, or add --replace.',
     );
   }
   return await withSession(request.session, context, async (session) => {
-    const saved = await forkInto(session, other);
+    const saved = await forkKernelInto(session, other);
     if (request.json) {
       await terminal.outLines(JSON.stringify({ agentKey, fork: other, ...(saved ? { save: saved } : {}) }));
       return Exit.ok;
     }
     await terminal.outLines(
-      `${forkedToText(agentKey, other)} Continue with: ${chatCommand(other, request.placeFlags)}`,
+      `${forkedToText(agentKey, other)} Continue with: ${chatCommand(other, request.targetFlags)}`,
     );
     const lost = lostToText(saved);
     if (lost !== '') await terminal.errLines(lost, 'yellow');
@@ -82,9 +81,9 @@ export async function fork(request: ForkRequest, context: CommandContext & Stora
   });
 }
 
-/** Creates, saves and ends the other kernel, so that any process can continue with it. Gives the save. */
-export async function forkInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
-  // The caller has checked that nothing is lost by it.
+/** Creates, saves and ends the other kernel, so that any process can continue with it. Returns the save. */
+export async function forkKernelInto(session: SessionApi, agentKey: string): Promise<Checkpoint | undefined> {
+  // The caller has checked that this loses nothing.
   await using other = await session.fork({ agentKey, replace: true });
   await other.save();
   return (await other.checkpoints()).findLast(({ automatic }) => automatic);
@@ -95,16 +94,13 @@ export function forkedToText(agentKey: string, other: string): string {
 }
 
 export function lostToText(save: Checkpoint | undefined): string {
-  const lost = save?.lost ?? [];
-  return lost
-    .map(({ name, reason }) => `cella: ${escapeControls(name)} is not in it: ${escapeControls(reason)}`)
-    .join('\n');
+  return formatLost(save ?? {}, 'is not in it').join('\n');
 }
 
 const HELP = `
 Examples:
-  $ cella fork ada-2 --agent ada      ada-2 gets the variables of ada
-  $ cella run --agent ada-2 -c 'x'    and continues on its own
+  $ cella fork ada-2 --key ada      ada-2 gets the variables of ada
+  $ cella run --key ada-2 -c 'x'    and continues on its own
 
-Both work in the same folder, that of the first. Variables that cannot be saved are not in the fork; they
-are listed.`;
+Both kernels work in the folder of the first one. Cella lists variables that it could not
+save; the fork does not have them.`;

@@ -1,4 +1,4 @@
-/** `cella images`: the images that kernels in containers run in. */
+/** `cella images`: the images for kernels in containers. */
 
 import type { Command } from 'commander';
 import type { Engine } from '../../environments/container/engine.ts';
@@ -7,10 +7,10 @@ import { settings } from '../../settings/settings-table.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatSize } from '../format.ts';
 import { addSetting, addSettings, collect, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import type { Defaults } from '../session-flags.ts';
 import { resolveDataDir } from '../target-options.ts';
 
@@ -29,7 +29,7 @@ interface BuildFlags extends ImageFlags {
   readonly data?: string;
 }
 
-export function addImages(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addImages(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.images);
   const { defaults, terminal } = context;
   const engineOf = (flags: ImageFlags) => connect(flags.engine ?? defaults.engine);
@@ -87,7 +87,7 @@ interface BuildWork {
 }
 
 async function build(engine: Engine, flags: BuildFlags, defaults: Defaults, work: BuildWork): Promise<BuiltImage> {
-  const { buildFromBase, buildImage } = await import('../../environments/container/build-image.ts');
+  const { buildFromBase, buildImage } = await import('../../environments/container/image-store.ts');
   const { base, packages, with: programs = [] } = flags;
   if (base !== undefined) {
     const [{ dataFolder }, { newProcessIdentity }] = await Promise.all([
@@ -97,7 +97,7 @@ async function build(engine: Engine, flags: BuildFlags, defaults: Defaults, work
     const dataDir = dataFolder(resolveDataDir(flags, defaults));
     return await buildFromBase(engine, base, { ...work, dataDir, owner: newProcessIdentity() });
   }
-  const { locatePython } = await import('../../session/sandbox-config.ts');
+  const { locatePython } = await import('../../session/executor-config.ts');
   const python = await locatePython(flags.python ?? defaults.python);
   return await buildImage(engine, { ...work, python, programs, packages });
 }
@@ -123,7 +123,7 @@ const columns = [
 ];
 
 async function list(engine: Engine, report: CommandOutput): Promise<number> {
-  const { listImages } = await import('../../environments/container/image-list.ts');
+  const { listImages } = await import('../../environments/container/image-store.ts');
   const found = await listImages(engine);
   if (found.length === 0) {
     await report.empty({ images: [] }, 'There are no images. Build one with `cella images build`.');
@@ -138,7 +138,7 @@ async function list(engine: Engine, report: CommandOutput): Promise<number> {
 }
 
 async function remove(name: string, engine: Engine, report: CommandOutput): Promise<number> {
-  const { removeImage } = await import('../../environments/container/image-list.ts');
+  const { removeImage } = await import('../../environments/container/image-store.ts');
   const image = await removeImage(engine, name);
   await report.success({ deleted: image }, `Deleted ${escapeControls(image.name)}.`);
   return Exit.ok;
@@ -152,7 +152,7 @@ Examples:
   $ cella images list
   $ cella images delete cella-python:local
 
-Kernels in containers (--executor container) run in such an image. See docs/containers.md.`,
+Kernels in containers (--executor container) run in such an image. See docs/executors.md.`,
   build: `
 Examples:
   $ cella images build
@@ -162,8 +162,8 @@ Examples:
   $ cella images build --base python:3.12-slim      after \`docker pull python:3.12-slim\`
 
 The image gets this Python with its standard library and packages, a shell, common programs and the
-libraries that they need. Home folders, keys and files that not everybody may read stay out.
-\`--executor container\` uses cella-python:local if you give no --image.`,
+libraries that they need. It does not contain home folders, keys, or files that only
+some users may read. \`--executor container\` uses cella-python:local if you give no --image.`,
   list: `
 Examples:
   $ cella images list
@@ -172,5 +172,5 @@ Examples:
 Examples:
   $ cella images delete cella-python:local
 
-Deletes only images that Cella has built. An image that a container uses is kept and reported.`,
+Deletes only images that Cella has built. Keeps and reports an image that a container uses.`,
 };

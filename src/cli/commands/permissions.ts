@@ -1,16 +1,16 @@
-/** `cella permissions`: pending permission requests of agents and tools, and the rules that need no question. */
+/** `cella permissions`: pending permission requests of agents and tools, and the rules that decide without asking. */
 
 import { type Command, Option } from 'commander';
 import type { Client, NewRule, PermissionDecision, PermissionInfo, PermissionRule } from '../../client/index.ts';
-import type { PermissionScope } from '../../protocol/permission.ts';
+import type { PermissionScope } from '../../protocol/agent-events.ts';
 import { describePattern } from '../agent/permission-prompt.ts';
 import { findSession } from '../backend/find-server.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 
 interface SessionFlag extends JsonServerFlags {
@@ -25,7 +25,7 @@ interface AllowFlags extends JsonServerFlags {
 
 const scopes = ['once', 'session', 'always'] as const satisfies readonly PermissionScope[];
 
-export function addPermissions(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addPermissions(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.permissions);
   const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string, parent = group) =>
@@ -37,13 +37,13 @@ export function addPermissions(define: DefineCommand, context: ProgramContext, d
       .argument('<permission>', 'id of the request, such as prm_k3v7q2mzp4abcdef', parseText);
 
   addSession(make('list', 'list pending requests', help.list), 'only requests of this session')
-    .option('--all', 'also requests that were decided')
+    .option('--all', 'include requests that have been decided')
     .action((flags: SessionFlag & { all?: boolean }) =>
       run(flags, (client, output) => list(client, { session: flags.session, all: flags.all === true }, output)),
     );
   makeDecision('allow', 'allow a request', help.allow)
     .addOption(new Option('--scope <scope>', 'how long it is allowed (default: once)').choices(scopes))
-    .option('--pattern <pattern>', 'what else is allowed, with --scope session or always', parseText)
+    .option('--pattern <pattern>', 'calls that the new rule allows, with --scope session or always', parseText)
     .option('--text <text>', 'answer to a question', parseText)
     .action((session: string, id: string, { scope = 'once', pattern, text, ...flags }: AllowFlags) => {
       const more = { pattern, text };
@@ -51,23 +51,23 @@ export function addPermissions(define: DefineCommand, context: ProgramContext, d
       return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
   makeDecision('deny', 'deny a request', help.deny)
-    .option('--reason <text>', 'reason that the agent is given', parseText)
+    .option('--reason <text>', 'reason to give to the agent', parseText)
     .action((session: string, id: string, { reason, ...flags }: JsonServerFlags & { reason?: string }) => {
       const decision = { decision: 'deny', reason } as const;
       return run(flags, (client, output) => decide(client, { session, id, decision }, output));
     });
-  const rules = defineCommand(group, 'rules', 'manage what is allowed without asking', help.rules);
+  const rules = defineCommand(group, 'rules', 'manage rules for what is allowed without asking', help.rules);
   const whose = 'rules of this session instead of yours';
-  addSession(make('list', 'list rules', help.rules, rules), whose).action((flags: SessionFlag) =>
+  addSession(make('list', 'list rules', help.listRules, rules), whose).action((flags: SessionFlag) =>
     run(flags, (client, output) => listRules(client, flags.session, output)),
   );
-  make('create', 'always allow uses of a tool that match a pattern', help.rules, rules)
-    .argument('<tool>', 'such as Bash, or tools.NAME for a tool of code', parseText)
+  make('create', 'always allow uses of a tool that match a pattern', help.createRule, rules)
+    .argument('<tool>', 'such as Bash, or tools.NAME for a tool that code calls', parseText)
     .argument('<pattern>', 'such as "git status" or "npm test *"', parseText)
     .action((tool: string, pattern: string, flags: JsonServerFlags) =>
       run(flags, (client, output) => createRule(client, { tool, pattern }, output)),
     );
-  addSession(make('delete', 'delete a rule', help.rules, rules), whose)
+  addSession(make('delete', 'delete a rule', help.deleteRule, rules), whose)
     .argument('<rule>', 'id of the rule', parseText)
     .action((id: string, flags: SessionFlag) =>
       run(flags, (client, output) => deleteRule(client, { id, session: flags.session }, output)),
@@ -93,7 +93,7 @@ const ruleColumns: readonly Column[] = [
 
 interface PermissionFilter {
   readonly session: string | undefined;
-  /** Also decided ones. */
+  /** Includes decided requests. */
   readonly all: boolean;
 }
 
@@ -170,8 +170,8 @@ Examples:
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'use the staging host'
   $ cella permissions rules list
 
-Agents, and tools that require approval, wait for a permission before they do something. Decide here
-while they run elsewhere; the first decision counts. See docs/permissions.md.`,
+An agent, or a tool that requires approval, waits until somebody decides its request. These commands work
+from any terminal, and the first decision counts. See docs/permissions.md.`,
   list: `
 Examples:
   $ cella permissions list
@@ -184,13 +184,13 @@ Examples:
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'git log *'
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --text 'the second one'
 
---scope once allows this one request. session and always also create a rule: for exactly the same
-request, or for those that match --pattern. --text answers a question.`,
+--scope once allows this one request. session and always also create a rule that allows exactly the same
+request, or all that match --pattern, without asking. --text answers a question of an agent.`,
   deny: `
 Examples:
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'not on a Friday'
 
-The agent is given the reason, and continues.`,
+The agent gets the reason and continues its turn.`,
   rules: `
 Examples:
   $ cella permissions rules list
@@ -200,4 +200,19 @@ Examples:
 
 Your rules apply to agents that you prompt and code that you run, in every session. With --session you
 see and delete the rules of one session.`,
+  listRules: `
+Examples:
+  $ cella permissions rules list
+  $ cella permissions rules list --session default`,
+  createRule: `
+Examples:
+  $ cella permissions rules create Bash 'git status'
+  $ cella permissions rules create Edit '/agent/workspace/src/**'
+
+The rule applies to agents that you prompt and code that you run, in every session. docs/permissions.md
+describes patterns.`,
+  deleteRule: `
+Examples:
+  $ cella permissions rules delete rul_k3v7q2mzp4abcdef
+  $ cella permissions rules delete rul_k3v7q2mzp4abcdef --session default`,
 };

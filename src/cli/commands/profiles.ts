@@ -1,4 +1,4 @@
-/** `cella profiles`: settings for coding agents, kept at a server by name and written in YAML. */
+/** `cella profiles`: named settings for coding agents, written in YAML and stored by a server. */
 
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
@@ -8,10 +8,10 @@ import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts
 import { CellaError } from '../../protocol/errors.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 import { readText } from '../terminal/line-input.ts';
 
@@ -19,7 +19,7 @@ interface SetFlags extends JsonServerFlags {
   readonly from: string;
 }
 
-export function addProfiles(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addProfiles(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.profiles);
   const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
@@ -111,7 +111,7 @@ function readProfile(text: string, from: string): AgentProfile {
 
 function valueIn(text: string, where: string): unknown {
   const document = YamlDocument.parse(text);
-  // An empty file is a profile with nothing in it.
+  // An empty file is an empty profile.
   if (document instanceof YamlDocument) return document.value ?? {};
   const at = document.line === undefined ? '' : `, line ${document.line}`;
   throw new UsageError(`${where}${at}: ${document.reason}`, advice);
@@ -138,7 +138,7 @@ Examples:
   $ cella profiles show reviewer
   $ cella profiles show reviewer --json | jq .profile.rules
 
-Shows everything, also headers and variables of MCP servers.`,
+Shows everything, including the headers and variables of MCP servers.`,
   set: `
 Examples:
   $ cella profiles set reviewer --from reviewer.yaml

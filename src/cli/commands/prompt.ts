@@ -15,17 +15,15 @@ import {
 import { findSession } from '../backend/find-server.ts';
 import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
-import type { CommandContext } from '../context.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
+import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseSeconds, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags } from '../server-command.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';
 
 interface PromptFlags extends JsonServerFlags {
-  readonly agent?: string;
+  readonly key?: string;
   readonly session?: string;
   readonly with?: string;
   readonly mode?: PermissionMode;
@@ -37,7 +35,7 @@ interface PromptFlags extends JsonServerFlags {
 
 const modes = ['ask', 'auto-edit', 'plan', 'bypass'] as const satisfies readonly PermissionMode[];
 
-export function addPrompt(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addPrompt(define: DefineCommand, context: CommandContext, done: Done): void {
   const command = define(HELP);
   const whose = { about: 'session of this agent key; created if there is none', otherwise: 'default' };
   addSetting(
@@ -48,9 +46,9 @@ export function addPrompt(define: DefineCommand, context: ProgramContext, done: 
     .argument('<text>', 'what the agent should do, or - to read it from stdin', parseText)
     .option('--session <session>', 'an existing session, by its id or agent key', parseText)
     .option('--with <agent>', 'agent, such as claude (default: the agent of the last prompt)', parseText)
-    .addOption(new Option('--mode <mode>', 'what it may do without asking (default: ask)').choices(modes))
+    .addOption(new Option('--mode <mode>', 'what the agent may do without asking (default: ask)').choices(modes))
     .option('--model <model>', 'model to use', parseText)
-    .option('--tools <names>', 'its own tools that it may use, separated by commas (default: all)', parseText)
+    .option('--tools <names>', 'own tools that the agent may use, separated by commas (default: all)', parseText)
     .option('--profile <name>', 'one of your profiles; see `cella profiles`', parseText)
     .option('--timeout <seconds>', 'stop the turn after this time', parseSeconds)
     .action(async (words: string, flags: PromptFlags) => {
@@ -68,22 +66,22 @@ export function addPrompt(define: DefineCommand, context: ProgramContext, done: 
       };
       const { connectToServer } = await import('../backend/find-server.ts');
       await using client = await connectToServer(flags, context.defaults);
-      const agentKey = flags.agent ?? context.defaults.agentKey ?? 'default';
+      const agentKey = flags.key ?? context.defaults.agentKey ?? 'default';
       const request = { text, session: flags.session, agentKey, options, json: flags.json === true };
       done(await prompt(client, request, context));
     });
 }
 
-interface PromptRequest {
+interface PromptCommand {
   readonly text: string;
-  /** Its id or agent key. Default: the session of `agentKey`, created if there is none. */
+  /** Session id or agent key. Default: the session of `agentKey`, created if missing. */
   readonly session: string | undefined;
   readonly agentKey: string;
   readonly options: PromptOptions;
   readonly json: boolean;
 }
 
-export async function prompt(client: Client, request: PromptRequest, context: CommandContext): Promise<number> {
+export async function prompt(client: Client, request: PromptCommand, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const leaving = new AbortController();
   let turn: ShownTurn | undefined;
@@ -91,7 +89,7 @@ export async function prompt(client: Client, request: PromptRequest, context: Co
   void signals.ended.then(() => leaving.abort());
   const lines = openLineInput(terminal, signals.interrupt);
   try {
-    // Tools that the agent's code calls may ask, too.
+    // Tools that the agent's code calls may also ask for approval.
     const approve = terminal.interactive ? { approve: approvalPrompter({ terminal, lines: () => lines }) } : {};
     const session = await sessionFor(client, request, approve);
     const turnContext: AgentTurnContext = {
@@ -111,7 +109,7 @@ export async function prompt(client: Client, request: PromptRequest, context: Co
 
 async function sessionFor(
   client: Client,
-  { session, agentKey }: PromptRequest,
+  { session, agentKey }: PromptCommand,
   use: Parameters<Client['session']>[1],
 ): Promise<ClientSession> {
   if (session !== undefined) return await client.session((await findSession(client, session)).id, use);
@@ -130,13 +128,14 @@ Examples:
   $ cella prompt 'Count the lines' --json | jq -r 'select(.type == "item_completed").text'
 
 The agent works in the workspace and kernel of a session at a server, isolated from the machine. Its
-conversation continues from one prompt to the next. What it says goes to stdout. On stderr you see the
+conversation continues from one prompt to the next. Its messages go to stdout. On stderr you see the
 tools it uses, its plan, the files it changes, and at the end the tokens and their cost.
 
-If the agent wants to do something that its mode does not allow, you are asked: y once, s for this
-session, a always, n no, with a reason for the agent. Without a terminal it waits for
-\`cella permissions\`. Modes: ask (only reads), auto-edit (edits files of the workspace), plan (changes
-nothing), bypass (everything; only in an isolated environment). See docs/permissions.md.
+If the agent wants to do something that its mode does not allow, Cella asks you: y allows it once, s for
+this session, a always; n denies it, with a reason for the agent. Without a terminal, the agent waits until
+somebody decides with \`cella permissions\`. Modes: ask (only reads), auto-edit (edits files of the
+workspace), plan (changes nothing), bypass (everything; only in an isolated environment). See
+docs/permissions.md.
 
 Ctrl-C stops the turn; a second Ctrl-C exits.
 

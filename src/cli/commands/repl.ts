@@ -3,24 +3,24 @@
 import type { Client } from '../../client/index.ts';
 import type { ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionApi } from '../../session/api.ts';
+import type { OpenOptions } from '../backend/backend.ts';
 import { findSession } from '../backend/find-server.ts';
 import { readCell } from '../cells/cell-reader.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { Exit, exitCodeOf } from '../command-errors.ts';
-import { Signals } from '../command-lifecycle.ts';
-import type { CommandContext, OpenOptions } from '../context.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
+import { openWithStatus, Signals } from '../command-lifecycle.ts';
+import type { CommandContext, DefineCommand, Done, SessionContext } from '../define-command.ts';
 import { describeExecutor } from '../format.ts';
-import type { ProgramContext } from '../program.ts';
 import { addSessionFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import { promptHooks } from '../terminal/prompts.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 
-export function addRepl(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addRepl(define: DefineCommand, context: CommandContext, done: Done): void {
   addSessionFlags(define(HELP)).action(async (flags: SessionFlags) => {
-    done(await repl({ session: sessionOptions(flags, context.defaults), version: context.version }, context));
+    const request = { session: sessionOptions(flags, context.defaults), version: context.version };
+    done(await repl(request, context, (options) => openWithStatus(options, context)));
   });
 }
 
@@ -29,13 +29,17 @@ interface ReplRequest {
   readonly version: string;
 }
 
-export async function repl(request: ReplRequest, context: CommandContext): Promise<number> {
+export async function repl(
+  request: ReplRequest,
+  context: Pick<SessionContext, 'terminal' | 'signals'>,
+  open: (options: OpenOptions) => Promise<SessionApi>,
+): Promise<number> {
   const { terminal } = context;
   let interruptCode = (): boolean => false;
   using signals = new Signals(context.signals, () => interruptCode());
   const lines = openLineInput(terminal, signals.interrupt);
   const hooks = promptHooks({ terminal, json: false, lines: () => lines });
-  await using session = await context.openSession({ ...request.session, ...hooks });
+  await using session = await open({ ...request.session, ...hooks });
   if (signals.exitCode !== undefined) return signals.exitCode;
   const cells = new CellRunner({ session, terminal, signals, lines });
   interruptCode = () => cells.interrupt();
@@ -48,7 +52,7 @@ export async function repl(request: ReplRequest, context: CommandContext): Promi
   }
 }
 
-async function showBanner(terminal: Terminal, request: ReplRequest, session: SessionApi): Promise<void> {
+async function showBanner(terminal: CliTerminal, request: ReplRequest, session: SessionApi): Promise<void> {
   await terminal.err(`Cella ${request.version}`, 'bold');
   await terminal.err(`, kernel of ${JSON.stringify(session.agentKey)}\n`);
   await terminal.err(
@@ -57,16 +61,16 @@ async function showBanner(terminal: Terminal, request: ReplRequest, session: Ses
   await terminal.err('Tab completes, Ctrl-C interrupts, Ctrl-D leaves.\n');
 }
 
-/** What leaves without a word to the kernel, with the parentheses or without. */
+/** Leaves the REPL without asking the kernel, with or without the parentheses. */
 export const LEAVE = /^\s*(exit|quit)\s*(\(\s*\))?\s*$/;
 
 interface ReplParts {
   readonly cells: CellRunner;
   readonly lines: LineSource;
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
 }
 
-/** Reads and runs until there is nothing more to read, or the code leaves with SystemExit. */
+/** Reads and runs until the input ends, or the code exits with SystemExit. */
 async function work(session: SessionApi, { cells, lines, terminal }: ReplParts): Promise<number> {
   // A failed write fails again at the next prompt or result, and is reported there.
   cells.showBackground().catch(() => {});
@@ -80,7 +84,7 @@ async function work(session: SessionApi, { cells, lines, terminal }: ReplParts):
   }
 }
 
-/** Whether the code has called sys.exit, with whatever code. */
+/** Whether the code called sys.exit, with any exit code. */
 function isExit({ exitCode, error }: ResultEvent): boolean {
   return exitCode !== undefined || error?.exitCode !== undefined;
 }
@@ -97,11 +101,11 @@ exit code n.
 
 If stdin is not a terminal, its lines run without prompts, and the exit code is 1 if the last cell failed.`;
 
-/** The session stays open at the server. */
-export async function attach(client: Client, name: string, context: ProgramContext): Promise<number> {
+/** The session stays open on the server. */
+export async function attach(client: Client, name: string, context: CommandContext): Promise<number> {
   const { id } = await findSession(client, name);
   const { terminal, signals, version, defaults } = context;
   const openSession = ({ approve }: OpenOptions) => client.session(id, approve === undefined ? {} : { approve });
   const session = { dataDir: defaults.dataDir, sandbox: 'on' } as const;
-  return await repl({ session, version }, { terminal, signals, openSession });
+  return await repl({ session, version }, { terminal, signals }, openSession);
 }

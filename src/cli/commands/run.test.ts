@@ -6,7 +6,7 @@ import { PassThrough, Readable, Writable } from 'node:stream';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { ExecutionEvent, ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionApi } from '../../session/api.ts';
-import { Terminal } from '../terminal/terminal.ts';
+import { CliTerminal } from '../terminal/terminal.ts';
 import { readSource, run } from './run.ts';
 
 const ok: ResultEvent = {
@@ -74,9 +74,9 @@ async function runWith(
       json: options.json ?? false,
     },
     {
-      terminal: new Terminal({ stdin: options.stdin ?? Readable.from([]), stdout, stderr }),
+      terminal: new CliTerminal({ stdin: options.stdin ?? Readable.from([]), stdout, stderr }),
       signals: options.signals ?? new EventEmitter(),
-      openSession: async () => session as unknown as SessionApi,
+      backend: { openSession: async () => session as unknown as SessionApi },
     },
   );
   const exitCode = await exit.catch((error: { code?: string }) => error.code);

@@ -1,13 +1,12 @@
-/** `cella run`: runs one program, prints its output and last value, and exits with a code that says how it went. */
+/** `cella run`: runs one program, prints its output and last value, and reports the outcome in its exit code. */
 
 import type { Readable } from 'node:stream';
+import type { OpenOptions } from '../backend/backend.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { exitCodeOf, UsageError } from '../command-errors.ts';
-import { Signals } from '../command-lifecycle.ts';
-import type { CommandContext, OpenOptions } from '../context.ts';
-import type { DefineCommand, Done } from '../define-command.ts';
+import { openWithStatus, Signals } from '../command-lifecycle.ts';
+import type { CommandContext, DefineCommand, Done, SessionContext } from '../define-command.ts';
 import { parseSeconds } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import {
   addSessionFlags,
   parseProgram,
@@ -19,7 +18,7 @@ import {
 import { LineEditor } from '../terminal/line-editor.ts';
 import { emptyInput, type LineSource, PipedLines, readText } from '../terminal/line-input.ts';
 import { promptHooks } from '../terminal/prompts.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import type { CliTerminal } from '../terminal/terminal.ts';
 
 interface RunFlags extends SessionFlags {
   readonly c?: string;
@@ -28,7 +27,7 @@ interface RunFlags extends SessionFlags {
   readonly json?: boolean;
 }
 
-export function addRun(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addRun(define: DefineCommand, context: CommandContext, done: Done): void {
   addSessionFlags(define(HELP))
     .argument('[file]', 'Python file, or - to read it from stdin')
     .option('-c <code>', 'Python code', parseProgram)
@@ -52,7 +51,7 @@ interface RunRequest {
   readonly json: boolean;
 }
 
-export async function run(request: RunRequest, context: CommandContext): Promise<number> {
+export async function run(request: RunRequest, context: SessionContext): Promise<number> {
   const { terminal } = context;
   const { json, timeoutMs, transaction } = request;
   const code = await readSource(request.source, terminal.stdin);
@@ -60,17 +59,17 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   using signals = new Signals(context.signals, () => interruptCode());
   let lines: LineSource | undefined;
   const hooks = promptHooks({ terminal, json, lines: () => lines });
-  await using session = await context.openSession({ ...request.session, ...hooks });
+  await using session = await openWithStatus({ ...request.session, ...hooks }, context);
   if (signals.exitCode !== undefined) return signals.exitCode;
   const opened = openLines(request, terminal, signals);
   lines = opened;
   const cells = new CellRunner({ session, terminal, signals, lines, json });
   interruptCode = () => {
-    // Only the first one is for the code.
+    // Only the first signal interrupts the code.
     interruptCode = () => false;
     return cells.interrupt();
   };
-  // A person may take any time to answer, and no answer counts as time of the code; a pipe has no more than the code has.
+  // A person may take any time to answer, which does not count as the code's time; input from a pipe gets the code's timeout.
   const inputTimeoutMs = terminal.interactive ? 0 : timeoutMs;
   const options = { timeoutMs, inputTimeoutMs, transaction };
   try {
@@ -81,11 +80,11 @@ export async function run(request: RunRequest, context: CommandContext): Promise
   }
 }
 
-function openLines(request: RunRequest, terminal: Terminal, signals: Signals): LineSource {
+function openLines(request: RunRequest, terminal: CliTerminal, signals: Signals): LineSource {
   if (request.source.kind === 'stdin') return emptyInput;
   if (terminal.interactive) return new LineEditor(terminal, signals.interrupt);
   return new PipedLines(terminal.stdin, async (prompt) => {
-    // With --json the event has told the prompt.
+    // With --json an event contains the prompt.
     if (!request.json) await terminal.err(prompt);
   });
 }
@@ -97,10 +96,10 @@ Examples:
   $ echo 'print(input("Name? "))' > ask.py; echo Ada | cella run ask.py
   $ generate-code | cella run -       read the program from stdin
   $ cella run job.py --json | jq .    read the events from another program
-  $ cella run --agent ada -c 'x = 41'; cella run --agent ada -c 'x + 1'
+  $ cella run --key ada -c 'x = 41'; cella run --key ada -c 'x + 1'
   $ cella run --network allow:pypi.org,*.example.org fetch.py  reach only these hosts
   $ cella run --transaction rollback_always -c 'x = 0'      a dry run
-  $ cella run --sync-deps --no-runtime-deps report.py       all packages first, and no others
+  $ cella run --sync-deps --no-runtime-deps report.py       install the listed packages, allow no others
   $ cella run --executor container -c 'import os; os.uname()'
 
 Variables, functions, imports and files stay with the agent key from one run to the next. Output streams
@@ -108,11 +107,12 @@ to stdout and stderr; the repr of the last value follows on stdout. The program 
 __file__ and no arguments.
 
 You answer input() at the terminal. If stdin is not a terminal, each input() reads one line from it, and
-the code gets EOFError at its end. --timeout does not count the time in which the code waits for a person;
-from a pipe, each answer may take as long. Ctrl-C interrupts the code, a second one ends the command.
+the code gets EOFError at its end. --timeout does not count the time in which the code waits for an answer.
+If stdin is not a terminal, each answer may take up to --timeout. Ctrl-C interrupts the code; a second
+Ctrl-C ends the command.
 
---transaction applies to variables, modules and the working folder. Changes to files, and anything sent
-elsewhere, are not undone.
+--transaction applies to variables, modules and the working folder. It does not undo changes to files, or
+anything that the code has sent to other programs.
   commit_always         keep the changes; the default
   rollback_on_failure   undo them if the code fails; also called commit_on_success
   rollback_always       always undo them: a dry run

@@ -11,7 +11,7 @@ import { withAnswerTimeout } from './serve-control.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
 
-const held = (pid: number) => ({ holder: async () => ({ id: '', pid, host: 'here', since: 0 }) });
+const held = (pid: number) => ({ owner: async () => ({ id: '', pid, host: 'here', since: 0 }) });
 const unreachable = { code: 'SERVER_UNREACHABLE' };
 const after = (ms: number) => new Promise<Client>((resolve) => void setTimeout(() => resolve({} as Client), ms)); // nothing is asked of it
 
@@ -44,7 +44,7 @@ test('one that somebody has stopped is told so soon', async () => {
 
 test('where nobody has the folder nothing is waited for', async () => {
   const refused = Promise.reject<Client>(new CellaError('SERVER_UNREACHABLE', 'refused'));
-  await expect(withAnswerTimeout(refused, 'socket', { holder: async () => undefined })).rejects.toMatchObject(
+  await expect(withAnswerTimeout(refused, 'socket', { owner: async () => undefined })).rejects.toMatchObject(
     unreachable,
   );
 });

@@ -7,25 +7,57 @@ import { CellaError, type Client, connect, type ServerStatus } from '../../clien
 import { withTimeout } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
 import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
+import type { LockOwner } from '../../storage/contract.ts';
 import { Exit } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
-import type { FolderWatch, ServerCommands, ServerLockHolder } from '../context.ts';
 import { escapeControls, formatCount, formatDuration, formatTime } from '../format.ts';
 
-export async function status(dataDir: string, { watchFolder }: ServerCommands, report: CommandOutput): Promise<number> {
+/** Repeatedly checks a data folder. */
+interface FolderWatch extends AsyncDisposable {
+  /** Throws `STORAGE_FAILED` if a process has the folder open but cannot be identified. */
+  owner(): Promise<LockOwner | undefined>;
+  /** Whether the owner still has the folder. `let go`: the process lives, but has closed it. */
+  ownerState(owner: LockOwner): 'has it' | 'let go' | 'ended';
+}
+
+/** Creates nothing. Prefers what the server reports about itself, because its database may be damaged. */
+async function watchFolder(dataDir: string): Promise<FolderWatch> {
+  const [{ FileStorage }, { ProcessLiveness }, { folderOwner, announcedOwner }] = await Promise.all([
+    import('../../storage/file/file-storage.ts'),
+    import('../../storage/file/locks.ts'),
+    import('../../server/data-folder.ts'),
+  ]);
+  const liveness = new ProcessLiveness(join(dataDir, 'processes'));
+  const ownerByLock = async () => {
+    if (!existsSync(join(dataDir, 'cella.db'))) return undefined;
+    await using files = await FileStorage.open(dataDir);
+    return await folderOwner(files.locks);
+  };
+  return {
+    owner: async () => {
+      const announced = announcedOwner(dataDir);
+      if (announced && liveness.isAlive(announced.id)) return announced;
+      return liveness.inUse ? await ownerByLock() : undefined;
+    },
+    ownerState: ({ id }) => liveness.statusOf(id),
+    [Symbol.asyncDispose]: async () => liveness.close(),
+  };
+}
+
+export async function status(dataDir: string, report: CommandOutput): Promise<number> {
   await using watch = await watchFolder(dataDir);
   const running = await findRunningServer(dataDir, watch);
   switch (running.kind) {
     case 'answers': {
       await using client = running.client;
-      const told = await client.server.status();
-      await report.result({ running: true, ...told }, describeStatus(told).join('\n'));
+      const status = await client.server.status();
+      await report.result({ running: true, ...status }, describeStatus(status).join('\n'));
       return Exit.ok;
     }
     case 'silent': {
-      const { pid, host, since } = running.holder;
+      const { pid, host, since } = running.owner;
       const who = `Process ${pid} on ${host} has held ${dataDir} since ${formatTime(since)}`;
-      const text = `${who} but does not answer: it is starting, ending or stuck.`;
+      const text = `${who} but does not answer: it is starting, shutting down or stuck.`;
       await report.result({ running: true, answers: false, pid, host, startedAt: since, dataDir }, text);
       return Exit.failed;
     }
@@ -35,16 +67,16 @@ export async function status(dataDir: string, { watchFolder }: ServerCommands, r
   }
 }
 
-function describeStatus(told: ServerStatus): string[] {
-  const { kernels, executions, sessions } = told;
+function describeStatus(status: ServerStatus): string[] {
+  const { kernels, executions, sessions } = status;
   const facts: readonly (readonly [string, string])[] = [
-    ['state', told.stopping ? 'ending' : 'running'],
-    ['address', told.url],
-    ['data', told.dataDir],
-    ['storage', told.storage],
-    ['version', told.version],
-    ['process', String(told.pid)],
-    ['uptime', `${formatDuration(Date.now() - told.startedAt)}, since ${formatTime(told.startedAt)}`],
+    ['state', status.draining ? 'draining' : 'running'],
+    ['address', status.url],
+    ['data', status.dataDir],
+    ['storage', status.storage],
+    ['version', status.version],
+    ['process', String(status.pid)],
+    ['uptime', `${formatDuration(Date.now() - status.startedAt)}, since ${formatTime(status.startedAt)}`],
     ['sessions', String(sessions)],
     ['kernels', `${kernels.live} of ${kernels.most} live`],
     ['cells', `${executions.running} running, ${executions.queued} queued`],
@@ -54,23 +86,22 @@ function describeStatus(told: ServerStatus): string[] {
 
 interface StopRequest {
   readonly dataDir: string;
-  /** Without a grace for what runs. */
+  /** Without a grace period for running work. */
   readonly now: boolean;
-  /** By default the server's own grace and a minute. */
+  /** Defaults to the server's own grace period plus a minute. */
   readonly timeoutMs: number | undefined;
 }
 
 const STOP_TIMEOUT_MS = 60_000;
-/** It has answered a moment before. */
+/** The server answered just before, so it should answer again in this time. */
 const ANSWER_MS = 15_000;
 const LOOK_MS = 50;
 const TELL_MS = 1000;
-/** How long a process takes to exit when it is done. */
+/** How long a process may take to exit after it has finished. */
 const EXIT_MS = 2000;
 
 export async function stop(
   { dataDir, now, timeoutMs }: StopRequest,
-  { watchFolder }: ServerCommands,
   report: CommandOutput,
   signal: AbortSignal,
 ): Promise<number> {
@@ -80,29 +111,29 @@ export async function stop(
     await report.success({ stopped: false, dataDir }, describeNoServer(dataDir, running));
     return Exit.ok;
   }
-  if (running.kind === 'silent') throw stuckError(dataDir, running.holder, 'does not answer');
+  if (running.kind === 'silent') throw stuckError(dataDir, running.owner, 'does not answer');
   await using client = running.client;
-  // It answers: what the database says of it is not needed.
-  const holder = await watch.holder().catch(() => undefined);
-  const silent = () => stuckError(dataDir, { pid: holder?.pid ?? 0 }, 'does not answer');
-  // Asked first, and kept open: its answer is the last that the server says.
+  // The server answers, so the database's record of it is not needed.
+  const owner = await watch.owner().catch(() => undefined);
+  const silent = () => stuckError(dataDir, { pid: owner?.pid ?? 0 }, 'does not answer');
+  // Requested first and kept open, because the response is the last thing the server sends.
   const telling = client.server.end().catch((error: unknown) => ({ untold: error }));
   const { pid, graceMs } = await withTimeout(client.server.status(), ANSWER_MS, silent);
-  // The process that is meant: should another one have taken its place by now, that one goes on.
+  // Names the intended process: if another one has replaced it, that one keeps running.
   await withTimeout(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
-  const patience = timeoutMs ?? (now ? 0 : graceMs) + STOP_TIMEOUT_MS;
+  const totalMs = timeoutMs ?? (now ? 0 : graceMs) + STOP_TIMEOUT_MS;
   const began = performance.now();
   const waiting = {
     watch,
-    holder: holder?.pid === pid ? holder : undefined,
+    owner: owner?.pid === pid ? owner : undefined,
     telling,
     client,
-    patience,
+    timeoutMs: totalMs,
     report,
     signal,
   };
   const gone = await waitUntilGone(waiting);
-  if (!gone) throw stuckError(dataDir, { pid }, `still runs after ${formatDuration(patience)}`);
+  if (!gone) throw stuckError(dataDir, { pid }, `still runs after ${formatDuration(totalMs)}`);
   const end = await telling;
   if ('untold' in end) throw unansweredError(pid, end.untold);
   if (end.failure) throw unsavedError(pid, end.failure);
@@ -114,18 +145,18 @@ export async function stop(
 
 interface StopProgress {
   readonly watch: FolderWatch;
-  /** Undefined where nothing but its connection tells that it is there. */
-  readonly holder: ServerLockHolder | undefined;
-  /** Settles when the server has said how it ended, or cannot say it any more. */
+  /** Undefined if only its connection shows that it exists. */
+  readonly owner: LockOwner | undefined;
+  /** Settles when the server has reported how it ended, or can no longer report it. */
   readonly telling: Promise<unknown>;
   readonly client: Client;
-  readonly patience: number;
+  readonly timeoutMs: number;
   readonly report: CommandOutput;
   readonly signal: AbortSignal;
 }
 
-/** Undefined where it took too long. `let go`: a program that had the server within it goes on. */
-async function waitUntilGone({ watch, holder, telling, client, patience, report, signal }: StopProgress) {
+/** Undefined on timeout. `let go`: a program that contained the server keeps running. */
+async function waitUntilGone({ watch, owner, telling, client, timeoutMs, report, signal }: StopProgress) {
   const began = performance.now();
   let [toldAt, said] = [began, ''];
   let over = false;
@@ -135,14 +166,14 @@ async function waitUntilGone({ watch, holder, telling, client, patience, report,
   });
   for (;;) {
     const now = performance.now();
-    const sight = holder ? watch.holderState(holder) : 'ended';
+    const sight = owner ? watch.ownerState(owner) : 'ended';
     if (over && sight === 'ended') return sight;
     if (sight === 'let go') letGoAt = Math.min(letGoAt, now);
     if (over && sight === 'let go' && now - letGoAt > EXIT_MS) return sight;
-    if (now - began > patience) return over && sight === 'let go' ? sight : undefined;
+    if (now - began > timeoutMs) return over && sight === 'let go' ? sight : undefined;
     if (!report.json && now - toldAt > TELL_MS) {
       toldAt = now;
-      const text = await describeActivity(client, patience - (now - began));
+      const text = await describeActivity(client, timeoutMs - (now - began));
       if (text !== said) await report.terminal.status(`Waiting for the end: ${text}`);
       said = text;
     }
@@ -150,7 +181,7 @@ async function waitUntilGone({ watch, holder, telling, client, patience, report,
   }
 }
 
-/** A server that was stopped, or is busy, says nothing: that is no reason to wait longer than `leftMs`. */
+/** A paused or busy server reports nothing, which must not extend the wait beyond `leftMs`. */
 async function describeActivity(client: Client, leftMs: number): Promise<string> {
   try {
     const ms = Math.min(TELL_MS, leftMs);
@@ -158,7 +189,7 @@ async function describeActivity(client: Client, leftMs: number): Promise<string>
     if (executions.running > 0) return `${formatCount(executions.running, 'execution')} running`;
     return kernels.live > 0 ? `saving ${formatCount(kernels.live, 'kernel')}` : 'closing';
   } catch {
-    // It answers nobody any more.
+    // It no longer answers requests.
     return 'closing';
   }
 }
@@ -169,52 +200,52 @@ function unsavedError(pid: number, cause: CellaError): CellaError {
   return new CellaError(code, text, { cause, advice });
 }
 
-/** It was killed, or has a version that does not report it. */
+/** The server was killed, or its version does not report its end. */
 function unansweredError(pid: number, cause: unknown): CellaError {
   const message = `Process ${pid} has ended, but did not report whether it saved everything.`;
   const advice = 'Its log may say why; what was saved before is safe.';
   return new CellaError('SERVER_UNREACHABLE', message, { cause, advice });
 }
 
-function stuckError(dataDir: string, { pid }: Pick<ServerLockHolder, 'pid'>, what: string): CellaError {
+function stuckError(dataDir: string, { pid }: Pick<LockOwner, 'pid'>, what: string): CellaError {
   const advice = `If it is stuck, end it with \`kill -9 ${pid}\`. What was saved is safe.`;
   return new CellaError('SERVER_RUNNING', `Process ${pid}, which holds ${dataDir}, ${what}.`, { advice });
 }
 
-/** After the first, one that somebody has stopped is told as such; one that is busy has the second. */
+/** After the first probe fails, a paused server is reported as paused; a busy one gets the second timeout. */
 const PROBE_TIMEOUT_MS = 3000;
 const ANSWER_TIMEOUT_MS = 15_000;
 
 type RunningServer =
   | { readonly kind: 'answers'; readonly client: Client }
-  /** A process has the folder, and nobody answers at its socket: it starts, ends, or hangs. */
-  | { readonly kind: 'silent'; readonly holder: ServerLockHolder }
-  /** `left`: the last one ended so that it could not tidy up. */
+  /** A process has the folder, but its socket does not answer: it is starting, ending or hanging. */
+  | { readonly kind: 'silent'; readonly owner: LockOwner }
+  /** `left`: the last server ended without cleaning up. */
   | { readonly kind: 'none'; readonly left: boolean };
 
-/** A file that tells of a server proves nothing, for its process may have ended: only an answer or the lock does. */
+/** A server's file proves nothing, because its process may have ended. Only an answer or the lock does. */
 async function findRunningServer(dataDir: string, watch: FolderWatch): Promise<RunningServer> {
   const socket = join(dataDir, SOCKET_FILE);
   try {
     return { kind: 'answers', client: await withAnswerTimeout(connect({ socket }), socket, watch) };
   } catch (error) {
     if (!(error instanceof CellaError && error.code === 'SERVER_UNREACHABLE')) throw error;
-    const holder = await watch.holder();
-    if (holder) return { kind: 'silent', holder };
+    const owner = await watch.owner();
+    if (owner) return { kind: 'silent', owner };
     return { kind: 'none', left: existsSync(join(dataDir, SERVER_FILE)) };
   }
 }
 
-/** `SERVER_UNREACHABLE` where none comes. */
+/** Throws `SERVER_UNREACHABLE` if no answer arrives. */
 export async function withAnswerTimeout(
   connecting: Promise<Client>,
   socket: string,
-  watch: Pick<FolderWatch, 'holder'>,
+  watch: Pick<FolderWatch, 'owner'>,
 ): Promise<Client> {
   const late = () => new CellaError('SERVER_UNREACHABLE', `Nobody answers at ${socket}.`);
   return await withTimeout(connecting, PROBE_TIMEOUT_MS, late).catch(async (error) => {
-    const holder = await watch.holder();
-    if (!holder || isStopped(holder.pid)) throw error;
+    const owner = await watch.owner();
+    if (!owner || isStopped(owner.pid)) throw error;
     return await withTimeout(connecting, ANSWER_TIMEOUT_MS, late);
   });
 }

@@ -1,4 +1,4 @@
-/** `cella serve --detach`: the same command again as a background process that outlives this one and its terminal. */
+/** `cella serve --detach`: runs the same command as a background process that outlives this one and its terminal. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,23 +11,24 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ServerConfig } from '../../settings/server-config.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
+import type { CommandContext } from '../define-command.ts';
 import { shellQuote } from '../format.ts';
-import type { ProgramContext } from '../program.ts';
 import { parseReadyMessage, startupMessage, startWarnings } from './serve-startup.ts';
 
-/** A log that is longer makes room for another at the next start. */
+/** A longer log is rotated at the next start. */
 const MAX_LOG_BYTES = 10 * 1024 * 1024;
-/** How much of what it said is told where it ended without a word to us. */
+/** How much of the log to print if the server ended without reporting an error. */
 const LOG_TAIL_BYTES = 2000;
-/** A start may read all of an old data folder, and more. */
+/** A start may have to read a large old data folder. */
 const START_TIMEOUT_MS = 10 * 60_000;
-/** How long a server that is not wanted has to end by itself, and then to be gone. */
+/** How long an abandoned server may take to end by itself, and then to disappear. */
 const END_TIMEOUT_MS = 10_000;
-/** After stdin, stdout and stderr. */
+/** The descriptor after stdin, stdout and stderr. */
 const READY_FD = 3;
 
-/** Resolves when the server is ready, and fails as the server did. */
-export async function detach({ dataDir, membersMay }: ServerConfig, context: ProgramContext): Promise<number> {
+/** Resolves when the server is ready; fails with the server's error. */
+export async function detach(config: ServerConfig, context: CommandContext): Promise<number> {
+  const { dataDir } = config;
   const { terminal, ownCommand = [], words = [] } = context;
   const log = openLog(dataDir);
   const [program = process.execPath, ...first] = ownCommand;
@@ -38,21 +39,21 @@ export async function detach({ dataDir, membersMay }: ServerConfig, context: Pro
   });
   await terminal.status('Starting the server');
   const over = once(child, 'exit');
-  over.catch(() => {}); // told where it is waited for
+  over.catch(() => {}); // reported by the code that awaits it
   const exitCode = await runAbortable(context, async (signal) => {
-    // Whoever gives up while it starts does not want it.
+    // Giving up during the start ends the server.
     const ended = Promise.withResolvers<void>();
     signal.addEventListener('abort', () => void endServer(child, over).then(ended.resolve));
-    const told = await readReadyMessage(child, log.path).catch(async (error) => {
+    const message = await readReadyMessage(child, log.path).catch(async (error) => {
       await endServer(child, over);
       throw error;
     });
     if (signal.aborted) await ended.promise;
     signal.throwIfAborted();
-    const facts = parseReadyMessage(told);
+    const facts = parseReadyMessage(message);
     if (!facts) throw await earlyExitError(over, log);
-    await terminal.out(startupMessage(facts, context));
-    for (const warning of startWarnings(membersMay)) await terminal.errLines(warning, 'yellow');
+    await terminal.out(await startupMessage(facts, context));
+    for (const warning of await startWarnings(config)) await terminal.errLines(warning, 'yellow');
     const where = dataDir === context.defaults.dataDir ? '' : ` --data ${shellQuote(dataDir)}`;
     const end = `Stop it with \`cella serve stop${where}\`.`;
     await terminal.outLines(`Running as process ${child.pid}, with logs in ${log.path}. ${end}`);
@@ -66,11 +67,11 @@ export async function detach({ dataDir, membersMay }: ServerConfig, context: Pro
 interface ServerLog {
   readonly path: string;
   readonly fd: number;
-  /** How long it was before. */
+  /** The length of the log before this start. */
   readonly start: number;
 }
 
-/** For this user alone, and never through a link that somebody has put there. */
+/** Readable only for this user. Refuses to follow a link, which another user could have created. */
 function openLog(dataDir: string): ServerLog {
   const path = join(dataDir, 'daemon.log');
   try {
@@ -87,11 +88,12 @@ function openLog(dataDir: string): ServerLog {
     return { path, fd, start: fstatSync(fd).size };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { cause });
+    const advice = 'Choose a data folder that this user can write to, with --data.';
+    throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { advice, cause });
   }
 }
 
-/** All that it says of its start. */
+/** Everything that the server reports about its start. */
 async function readReadyMessage(child: ChildProcess, logPath: string): Promise<string> {
   const { pid = 0 } = child;
   return await answerFromProcess(textOf(child.stdio[READY_FD]), { pid, timeoutMs: START_TIMEOUT_MS }, (why) => {
@@ -100,7 +102,7 @@ async function readReadyMessage(child: ChildProcess, logPath: string): Promise<s
   });
 }
 
-/** Resolves when it has ended, or cannot be ended. */
+/** Resolves when the server has ended, or cannot be ended. */
 async function endServer(child: ChildProcess, over: Promise<unknown>): Promise<void> {
   child.kill('SIGTERM');
   if (!isStopped(child.pid ?? 0) && (await settlesWithin(over, END_TIMEOUT_MS))) return;

@@ -1,26 +1,35 @@
-/** What a starting server reports: the startup message, warnings, and the line that a parent process waits for. */
+/** What a starting server reports: the startup message, warnings, and the line for the parent process. */
 
-import { closeSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
+import { delimiter, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
-import { openFilesWarning } from '../../lib/open-files.ts';
-import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
+import { type ErrorCode, errorCodes } from '../../protocol/error-codes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
 import { END_SIGNALS, SAME_SIGNAL_MS } from '../command-lifecycle.ts';
-import type { StartedServer } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { shellQuote } from '../format.ts';
-import type { ProgramContext } from '../program.ts';
 
-type StartupContext = Pick<ProgramContext, 'version' | 'defaults'>;
+type StartupContext = Pick<CommandContext, 'version' | 'defaults'>;
 
-/** For members: a folder that the host reaches as root lets them change what root alone may, and so become root. */
+/** A server that has started. */
+export interface StartedServer {
+  readonly url: string;
+  readonly dataDir: string;
+  readonly adminTokenPath: string;
+  readonly loginUrl: string;
+}
+
+/** Risks of giving members a folder that the host reaches as root: they can change what only root may, and so become root. */
 const ROOT_RISKS: Readonly<Record<string, string>> = {
   folders: 'name any folder of this machine for their sessions',
   unsandboxed: 'run code without a sandbox',
   'in-process': 'run code in the process of the server',
 };
 
-/** What the operator should know of what members may; nothing where the server does not run as root. */
+/** Warnings about what members may do; empty unless the server runs as root. */
 function rootWarnings(membersMay: readonly string[] = [], isRoot = process.getuid?.() === 0): string[] {
   return membersMay.flatMap((privilege) => {
     const what = isRoot ? ROOT_RISKS[privilege] : undefined;
@@ -31,21 +40,33 @@ function rootWarnings(membersMay: readonly string[] = [], isRoot = process.getui
   });
 }
 
-/** What the operator should know before anybody uses the server. */
-export function startWarnings(membersMay: readonly string[] | undefined): string[] {
+/** What the operator should know before the server is used. */
+export async function startWarnings({
+  membersMay,
+  python,
+}: Pick<ServerConfig, 'membersMay' | 'python'>): Promise<string[]> {
+  const { missingPythonWarning } = await import('../../interpreter/find-python.ts');
+  const noPython = await missingPythonWarning(python);
+  return [...(await configWarnings(membersMay)), ...(noPython ? [noPython] : [])];
+}
+
+/** Warnings about settings and limits. `cella doctor` checks for Python itself. */
+export async function configWarnings(membersMay: readonly string[] | undefined): Promise<string[]> {
+  const { openFilesWarning } = await import('../../server/startup-checks.ts');
   const tooFewFiles = openFilesWarning();
   return [...rootWarnings(membersMay), ...(tooFewFiles ? [tooFewFiles] : [])];
 }
 
-export function startupMessage(
+export async function startupMessage(
   { url, dataDir, adminTokenPath, loginUrl }: StartedServer,
   about: StartupContext,
-): string {
+): Promise<string> {
   const { version, defaults } = about;
   const auth = `-H "Authorization: Bearer $(cat ${shellQuote(adminTokenPath)})"`;
-  // Another terminal may not have the variable.
+  // Another terminal may not have the variable set.
   const usual = dataDir === defaults.dataDir && defaults.variables?.CELLA_DATA_DIR === undefined;
   const where = usual ? '' : ` --data ${shellQuote(dataDir)}`;
+  const cella = await typedCella();
   return `Cella ${version} serves ${dataDir} at ${url}
 
   log in once:     ${loginUrl}
@@ -53,13 +74,24 @@ export function startupMessage(
   API:             ${url}/docs
 
 The first cell:
-  cella run${where} --agent first -c '6 * 7'
+  ${cella} run${where} --key first -c '6 * 7'
 
 The same over HTTP:
   id=$(curl -s ${auth} ${url}/v1/sessions -d '{"agentKey":"first"}' | sed 's/.*"id":"\\(ses_[^"]*\\)".*/\\1/')
   curl -s ${auth} ${url}/v1/sessions/$id/execute -d '{"code":"6 * 7"}'
 
 `;
+}
+
+/** In a checkout that is not linked, the shell cannot find `cella`. */
+async function typedCella(): Promise<string> {
+  const { hostSearchPath } = await import('../../interpreter/find-python.ts');
+  const onPath = hostSearchPath()
+    .split(delimiter)
+    .some((folder) => existsSync(join(folder, 'cella')));
+  if (onPath) return 'cella';
+  const { packageFile } = await import('../../interpreter/package-file.ts');
+  return `node ${shellQuote(packageFile('bin/cella.cjs'))}`;
 }
 
 const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
@@ -73,35 +105,36 @@ const ReadyLine = z.union([
 
 type ReadyMessage = { readonly ready: StartedServer } | { readonly failed: unknown };
 
-/** Once: what is told later, such as a failure after it was ready, is told to nobody here. */
-export function sendReadyMessage(fd: number, told: ReadyMessage): void {
-  const line = 'ready' in told ? told : { failed: toReadyFailure(told.failed) };
+/** Sent once: later failures cannot be reported here. */
+export function sendReadyMessage(fd: number, message: ReadyMessage): void {
+  const line = 'ready' in message ? message : { failed: toReadyFailure(message.failed) };
   try {
     writeSync(fd, `${JSON.stringify(line)}\n`);
     closeSync(fd);
   } catch {
-    // Whoever waited for it has gone, or was told before.
+    // The parent has exited, or already has the message.
   }
 }
 
-/** Gives where the server is, or fails as it did. Undefined where the text is no such line. */
+/** Returns where the server is, or throws the server's error. Undefined if the text is not such a line. */
 export function parseReadyMessage(text: string): StartedServer | undefined {
   const [first = ''] = text.split('\n');
   if (first === '') return undefined;
-  const told = ReadyLine.parse(JSON.parse(first));
-  if ('ready' in told) return told.ready;
-  const { code, message, advice } = told.failed;
+  const parsed = ReadyLine.parse(JSON.parse(first));
+  if ('ready' in parsed) return parsed.ready;
+  const { code, message, advice } = parsed.failed;
   if (isErrorCode(code)) throw new CellaError(code, message, advice === undefined ? {} : { advice });
   throw new Error(message);
 }
 
-function toReadyFailure(error: unknown): { code: string; message: string; advice?: string } {
-  if (error instanceof CellaError) return { code: error.code, message: error.message, advice: error.advice };
+function toReadyFailure(error: unknown): { code: string; message: string; advice?: string | undefined } {
+  // An error without its own advice gets the waiting command's advice.
+  if (error instanceof CellaError) return { code: error.code, message: error.message, advice: error.ownAdvice };
   const message = error instanceof Error ? error.message : String(error);
   return { code: 'UNEXPECTED', message };
 }
 
-/** How long the default action of the signal has to end the process, before it is killed. */
+/** How long the default action of the signal may take to end the process before it is killed. */
 const LONGEST_END_MS = 200;
 
 const CODE = `
@@ -123,7 +156,7 @@ const handles = signals.map(([name, number]) => {
 });
 `;
 
-/** From here on, and until the process ends. It keeps no process from ending. */
+/** Active from now on until the process ends. Does not keep the process alive. */
 export function endAtSecondSignal(): void {
   const worker = new Worker(CODE, {
     eval: true,
@@ -138,5 +171,5 @@ export function endAtSecondSignal(): void {
     resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 },
   });
   worker.unref();
-  worker.on('error', () => {}); // signals work as without it
+  worker.on('error', () => {}); // signals then work as they do without it
 }

@@ -1,8 +1,12 @@
-/** `cella serve`: a server in the foreground, until a signal or an administrator ends it; `--detach`, `status` and `stop` load when used. */
+/**
+ * `cella serve`: runs a server in the foreground until a signal or an administrator ends it. `--detach`, `status` and `stop`
+ * load when used.
+ */
 
 import { setFlagsFromString } from 'node:v8';
 import { type Command, Option } from 'commander';
 import {
+  describeUnknownVariable,
   type PackageFlags,
   resolvePackages,
   resolveStorage,
@@ -11,17 +15,21 @@ import {
 import type { ServerConfig } from '../../settings/server-config.ts';
 import { settingsIn } from '../../settings/setting.ts';
 import { serverSettings, settings } from '../../settings/settings-table.ts';
-import { describeUnknownVariable } from '../../settings/unknown-variables.ts';
 import { Exit } from '../command-errors.ts';
 import { EndSignals, runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { StartedServer } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSettings, givenSettings, parseSeconds } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addPackageFlags, type Defaults } from '../session-flags.ts';
 import { addStorageFlags, resolveDataDir } from '../target-options.ts';
-import { endAtSecondSignal, sendReadyMessage, startupMessage, startWarnings } from './serve-startup.ts';
+import {
+  endAtSecondSignal,
+  type StartedServer,
+  sendReadyMessage,
+  startupMessage,
+  startWarnings,
+} from './serve-startup.ts';
 
 interface ControlFlags {
   readonly data?: string;
@@ -30,7 +38,7 @@ interface ControlFlags {
   readonly timeout?: number;
 }
 
-/** The flags of the table are read by `givenSettings`. */
+/** `givenSettings` reads the flags of the settings table. */
 interface StartFlags extends StorageFlags, PackageFlags {
   readonly python?: string;
   readonly tools?: string[];
@@ -38,10 +46,10 @@ interface StartFlags extends StorageFlags, PackageFlags {
   readonly readyFd?: number;
 }
 
-export function addServe(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addServe(define: DefineCommand, context: CommandContext, done: Done): void {
   const command = define(help.serve);
   addStorageFlags(command)
-    // Options after `stop` or `status` belong to those.
+    // Options after `stop` or `status` belong to those commands.
     .enablePositionalOptions()
     .option('-d, --detach', 'run in the background, with logs in daemon.log of the data folder')
     .addOption(new Option('--ready-fd <fd>').argParser(Number).hideHelp());
@@ -52,7 +60,7 @@ export function addServe(define: DefineCommand, context: ProgramContext, done: D
   addSettings(addPackageFlags(command), [settings.python, settings.tools]);
   command.action(async (flags: StartFlags) => {
     const config = await resolveConfig(flags, context.defaults);
-    // The command that started a server in the background has warned already.
+    // The command that started a background server has already warned.
     if (flags.readyFd === undefined) await warnUnknownVariables(context);
     if (flags.detach) done(await (await import('./serve-detach.ts')).detach(config, context));
     else done(await serveForeground(config, context, flags.readyFd));
@@ -73,22 +81,22 @@ async function resolveConfig(flags: StartFlags, defaults: Defaults): Promise<Ser
   return resolveServerConfig(given, defaults.variables);
 }
 
-async function warnUnknownVariables({ terminal, defaults }: ProgramContext): Promise<void> {
+async function warnUnknownVariables({ terminal, defaults }: CommandContext): Promise<void> {
   for (const stray of defaults.strayVariables ?? []) await terminal.errLines(describeUnknownVariable(stray), 'yellow');
 }
 
-function addStatus(parent: Command, context: ProgramContext, done: Done): void {
+function addStatus(parent: Command, context: CommandContext, done: Done): void {
   addFlags(defineCommand(parent, 'status', 'show whether a server runs on the data folder', help.status)).action(
     async (_flags: ControlFlags, command: Command) => {
       const { status } = await import('./serve-control.ts');
       const flags: ControlFlags = command.optsWithGlobals();
       const output = new CommandOutput(context.terminal, flags);
-      done(await status(resolveDataDir(flags, context.defaults), context, output));
+      done(await status(resolveDataDir(flags, context.defaults), output));
     },
   );
 }
 
-function addStop(parent: Command, context: ProgramContext, done: Done): void {
+function addStop(parent: Command, context: CommandContext, done: Done): void {
   addFlags(defineCommand(parent, 'stop', 'shut down the server on the data folder cleanly', help.stop))
     .option('--now', 'interrupt running code at once')
     .option('--timeout <seconds>', 'how long to wait for the end (default: its --grace and a minute)', parseSeconds)
@@ -98,7 +106,7 @@ function addStop(parent: Command, context: ProgramContext, done: Done): void {
       const { now = false, timeout: timeoutMs } = flags;
       const request = { dataDir: resolveDataDir(flags, context.defaults), now, timeoutMs };
       const output = new CommandOutput(context.terminal, flags);
-      done(await runAbortable(context, (signal) => stop(request, context, output, signal)));
+      done(await runAbortable(context, (signal) => stop(request, output, signal)));
     });
 }
 
@@ -107,14 +115,14 @@ function addFlags(command: Command): Command {
 }
 
 /**
- * How much the heap may grow before all of it is looked through, which stops everybody for up to 30 ms. Large requests of
- * one user have that done five times a second with V8's own choice; a server with nothing to do needs no more memory by it.
+ * How much the heap may grow before a full collection, which stops all sessions for up to 30 ms. With V8's default, large
+ * requests of one user cause five of them a second. An idle server needs no more memory with this setting.
  */
 const HEAP_GROWING_PERCENT = 200;
 
 /** The first signal shuts the server down cleanly, the second ends it at once. A parent waits for a line on `readyFd`. */
-async function serveForeground(config: ServerConfig, context: ProgramContext, readyFd?: number): Promise<number> {
-  // A program that runs this command inside has its own signals and its own memory.
+async function serveForeground(config: ServerConfig, context: CommandContext, readyFd?: number): Promise<number> {
+  // A program that runs this command inside its own process handles signals and memory itself.
   if (context.signals === process) {
     endAtSecondSignal();
     setFlagsFromString(`--heap-growing-percent=${HEAP_GROWING_PERCENT}`);
@@ -123,11 +131,17 @@ async function serveForeground(config: ServerConfig, context: ProgramContext, re
   try {
     const onReady = async (facts: StartedServer) => {
       if (readyFd === undefined) {
-        await context.terminal.out(startupMessage(facts, context));
-        for (const warning of startWarnings(config.membersMay)) await context.terminal.errLines(warning, 'yellow');
+        await context.terminal.out(await startupMessage(facts, context));
+        for (const warning of await startWarnings(config)) await context.terminal.errLines(warning, 'yellow');
       } else sendReadyMessage(readyFd, { ready: facts });
     };
-    await context.serve(config, { onReady, ended: signals.ended });
+    const [{ serve }, { ownCredentials }] = await Promise.all([
+      import('../../server/run-server.ts'),
+      import('../backend/local-backend.ts'),
+      context.backend.local.endKernelsAtClose(),
+    ]);
+    const parts = { version: context.version, credentials: ownCredentials };
+    await serve(config, parts, signals.ended, ({ loginUrl = '', ...facts }) => onReady({ ...facts, loginUrl }));
     return Exit.ok;
   } catch (error) {
     if (readyFd !== undefined) sendReadyMessage(readyFd, { failed: error });
@@ -148,10 +162,11 @@ Examples:
   $ cella serve --host 10.0.0.5 --insecure-http --allow-host cella.example    behind a proxy
 
 The first start creates an administrator with a token, in the file admin-token of the data folder, and
-prints a login link that works once. \`cella users login\` prints another. Sessions, events and users are
-stored, so they survive a restart. See docs/server.md.
+prints a login link that works once. \`cella users login\` prints another. The server stores sessions,
+events and users, so they survive a restart. See docs/server.md.
 
-You can set every flag in config.yaml of the data folder: \`max-kernels: 8\` is --max-kernels 8.
+You can set most flags in config.yaml of the data folder: write --max-kernels 8 as \`max-kernels: 8\`.
+docs/settings.md lists them.
 
 --members-may takes a list of what users who are not administrators may use, separated by commas:
   in-process    the executor that runs in the server process: for trusted code
@@ -160,8 +175,8 @@ You can set every flag in config.yaml of the data folder: \`max-kernels: 8\` is 
   folders       folders of this machine
 If the server runs as root, folders, unsandboxed and in-process make every member root.
 
-SIGTERM or Ctrl-C shuts the server down cleanly: it takes no new work, running code gets --grace seconds,
-kernels are saved, clients are notified. A second signal ends it at once. Logs are JSON lines on stderr;
+SIGTERM or Ctrl-C shuts the server down cleanly: it takes no new work, gives running code --grace seconds,
+saves kernels and notifies clients. A second signal ends it at once. Logs are JSON lines on stderr;
 with --detach, in daemon.log of the data folder.
 
 Exit codes:
@@ -178,7 +193,7 @@ Asks the server on the data folder through its socket, and waits until it has en
 
 Exit codes:
   0      it has ended and saved everything, or none was running
-  1      it could not save everything, or did not confirm it; or it still runs after --timeout`,
+  1      it could not save everything, or was killed; or it still runs after --timeout`,
   status: `
 Examples:
   $ cella serve status
@@ -186,6 +201,6 @@ Examples:
 
 Exit codes:
   0      a server runs on the data folder, and answers
-  1      a process holds the data folder but does not answer: it is starting, ending or stuck
+  1      a process holds the data folder but does not answer: it is starting, shutting down or stuck
   3      no server runs`,
 };

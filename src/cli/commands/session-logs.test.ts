@@ -2,8 +2,8 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
 import type { Client } from '../../client/index.ts';
-import { Terminal } from '../terminal/terminal.ts';
-import { logs } from './session-logs.ts';
+import { CliTerminal } from '../terminal/terminal.ts';
+import { logs } from './sessions.ts';
 
 const printed = '\u001b[38;5;8mred\u001b[0m\r\n\u001b]0;title\u0007\u001b[2J\u001b[8mhidden\u001b[5;8mtoo\n';
 
@@ -17,7 +17,7 @@ async function shown({ isTTY, events = output }: { isTTY: boolean; events?: obje
     session: async () => session,
   } as unknown as Client;
   const stdout = Object.assign(new PassThrough(), { isTTY });
-  const terminal = new Terminal({ stdin: new PassThrough(), stdout, stderr: new PassThrough(), noColor: true });
+  const terminal = new CliTerminal({ stdin: new PassThrough(), stdout, stderr: new PassThrough(), noColor: true });
   const request = { name: 'ses_0000000000000001', after: 0, follow: false, json: false };
   await logs(client, request, { terminal, signal: new AbortController().signal });
   stdout.end();

@@ -1,23 +1,23 @@
-/** `cella skills`: Python functions that agents keep for later. */
+/** `cella skills`: Python functions that code saves for later. */
 
 import type { Command } from 'commander';
+import type { SkillInfo, SkillParameter } from '../../protocol/namespace-models.ts';
 import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
-import type { SkillInfo, SkillParameter, SkillsApi } from '../../session/api.ts';
+import type { SkillsApi } from '../../session/api.ts';
+import type { OpenOptions } from '../backend/backend.ts';
 import { type ArgumentType, type KnownParameter, parseArguments } from '../call-arguments.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
-import { tagCell } from '../chat/shell-cell.ts';
+import { tagCell } from '../chat/code-commands.ts';
 import { Exit, exitCodeOf, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
-import type { OpenOptions } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, formatAgo, paragraph } from '../format.ts';
 import { parseLimit, parseSeconds, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import {
   addNamespaceFlags,
   addSessionFlags,
-  type NamespaceContext,
   type NamespaceFlags,
   namespaceRunner,
   type SessionFlags,
@@ -32,13 +32,13 @@ interface CreateFlags extends NamespaceFlags {
   readonly replace?: boolean;
 }
 
-export function addSkills(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addSkills(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.skills);
   const make = (name: string, summary: string, examples: string) =>
     addNamespaceFlags(defineCommand(group, name, summary, examples));
   const run = namespaceRunner(context, done);
 
-  make('list', 'list skills, and files that cannot be used as one', help.list).action((flags: NamespaceFlags) =>
+  make('list', 'list skills, and files that are not valid skills', help.list).action((flags: NamespaceFlags) =>
     run(flags, ({ skills }, output) => list(skills, output)),
   );
   make('show', 'show the source and parameters of a skill', help.show)
@@ -74,12 +74,12 @@ interface RunFlags extends SessionFlags {
   readonly json?: boolean;
 }
 
-function addRun(group: Command, context: ProgramContext, done: Done): void {
+function addRun(group: Command, context: CommandContext, done: Done): void {
   addSessionFlags(defineCommand(group, 'run', 'run a skill in the kernel of an agent key', help.run))
     .argument('<name>', NAME, parseText)
     .argument('[arguments...]', 'arguments as name=value')
     .option('--args <json>', 'all arguments as one JSON object')
-    .option('--timeout <seconds>', 'stop it after this long', parseSeconds)
+    .option('--timeout <seconds>', 'stop the skill after this time', parseSeconds)
     .option('--json', 'print one JSON event per line, the result last')
     .action(async (name: string, words: string[], flags: RunFlags) => {
       const session = sessionOptions(flags, context.defaults);
@@ -98,8 +98,8 @@ export async function list(skills: SkillsApi, report: CommandOutput): Promise<nu
   } else await report.table(facts, columns, all.map(toRow));
   await report.warn(
     problems.map(({ where, line, reason }) => {
-      const place = line === undefined ? where : `${where}, line ${line}`;
-      return `cella: ${escapeControls(place)} is not a skill: ${escapeControls(reason)}`;
+      const location = line === undefined ? where : `${where}, line ${line}`;
+      return `cella: ${escapeControls(location)} is not a skill: ${escapeControls(reason)}`;
     }),
   );
   return Exit.ok;
@@ -151,7 +151,7 @@ function toRow(skill: SkillInfo): string[] {
   return [name, parametersToText(skill), formatAgo(skill.updatedAt), firstLine(skill.description)];
 }
 
-/** As in the source. */
+/** As written in the source. */
 function parametersToText({ parameters }: Pick<SkillInfo, 'parameters'>): string {
   return escapeControls(parameters.map(parameterToText).join(', '));
 }
@@ -172,10 +172,11 @@ interface SkillRunRequest {
   readonly json: boolean;
 }
 
-async function runSkill(request: SkillRunRequest, context: NamespaceContext): Promise<number> {
+async function runSkill(request: SkillRunRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const { name, words, args, json, timeoutMs } = request;
-  await using namespaces = await context.openNamespaces(request.session);
+  // The session's flags are checked when it opens.
+  await using namespaces = await context.backend.openNamespaces({ ...request.session, typed: [] });
   const skill = await namespaces.skills.get(name);
   const code = invokeCell(skill.name, parseSkillArguments(skill, words, args), words);
   return await withSession(request.session, context, async (session, signals) => {
@@ -184,7 +185,7 @@ async function runSkill(request: SkillRunRequest, context: NamespaceContext): Pr
   });
 }
 
-/** Where the code has given another meaning to `skills`, this still finds them. It binds no name. */
+/** Finds the skill even if the code has reassigned `skills`. Binds no name. */
 export function invokeCell(
   name: string,
   named: Readonly<Record<string, PyValue>>,
@@ -196,7 +197,7 @@ export function invokeCell(
   return tagCell('skills', ['run', name, ...words].join(' '), code);
 }
 
-/** Words and JSON of a command line, by what the source says of its parameters. */
+/** Parses words and JSON of a command line according to the skill's parameters. */
 export function parseSkillArguments(
   skill: Pick<SkillInfo, 'name' | 'parameters'>,
   words: readonly string[],
@@ -210,7 +211,7 @@ export function parseSkillArguments(
       'Write arguments as name=value.',
     );
   }
-  // One that has no name for callers is for the skill itself to complain of.
+  // The skill itself reports missing parameters that have no name for callers.
   const missing = skill.parameters.find(
     ({ name, kind, required }) => required && kind !== 'positional_only' && !Object.hasOwn(named, name),
   );
@@ -227,7 +228,7 @@ const types: Readonly<Record<string, ArgumentType>> = {
   dict: 'object',
 };
 
-/** Only what is sure is checked here; the skill itself sees to the rest. */
+/** Checks only what is certain; the skill checks the rest. */
 function known({ name, annotation = '' }: SkillInfo['parameters'][number]): KnownParameter {
   return { name, type: types[annotation.trim()] ?? 'any' };
 }
@@ -262,18 +263,18 @@ Examples:
   $ printf 'async def run(n: int):\\n    return n * 2\\n' | cella skills create double -
   $ cella skills create double double.py --replace
 
-The source is parsed, and never run, when the skill is created. The name must be a Python identifier.`,
+Parses the source, and never runs it. The name must be a Python identifier.`,
   delete: `
 Examples:
   $ cella skills delete double`,
   run: `
 Examples:
   $ cella skills run double n=21
-  $ cella skills run report title=Sales days=7 --agent ada --timeout 60
+  $ cella skills run report title=Sales days=7 --key ada --timeout 60
   $ cella skills run report --args '{"title": "Sales", "days": 7}' --json
 
 The skill runs in the sandboxed kernel of the agent key. Output and exit codes are those of
-\`cella run\`. Values are read by the type that the source declares for the parameter (str, int, float,
-bool, list, dict). Other values are read as JSON if they are valid JSON, and as text if not. A name
-that you give several times becomes a list.`,
+\`cella run\`. Cella reads each value as the type that the source declares for the parameter (str, int,
+float, bool, list, dict). For a parameter without such a type, it reads valid JSON as JSON, and everything
+else as text. If you give a name several times, its values become a list.`,
 };

@@ -4,13 +4,15 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { isSameStorage } from '../../protocol/storage-location.ts';
 import { resolveStorage } from '../../settings/process-config.ts';
+import type { TransferItem, TransferKind, TransferProgress } from '../../storage/copy-namespaces.ts';
+import type { Backend, StorageTarget } from '../backend/backend.ts';
+import type { LocalBackend } from '../backend/local-backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { CopyKind, CopyNamespaces, StorageAccess, StorageTarget } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from '../session-flags.ts';
 import {
   checkSourceFolder,
@@ -21,24 +23,24 @@ import {
 } from '../target-options.ts';
 
 interface CopyFlags extends NamespaceFlags {
-  readonly only?: CopyKind[];
+  readonly only?: TransferKind[];
   readonly overwrite?: boolean;
 }
 
-const kinds: readonly CopyKind[] = ['tools', 'skills', 'artifacts', 'deps'];
+const kinds: readonly TransferKind[] = ['tools', 'skills', 'artifacts', 'deps'];
 const STORAGE = 'data folder, or redis://HOST:PORT/?prefix=PREFIX';
 
-export function addStorage(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addStorage(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.storage);
   addNamespaceFlags(defineCommand(group, 'list', 'list tools, skills, artifacts and packages of a storage', help.list))
     .argument('[storage]', `${STORAGE} (default: that of --storage and --data)`, parseText)
     .action(async (named: string | undefined, flags: NamespaceFlags) => {
-      const place =
+      const target =
         named === undefined
           ? resolveTarget(flags, context.defaults)
           : parseStorageUrl(named, resolveStorage(flags, context.defaults).dataDir);
-      if (named !== undefined) checkSourceFolder(place);
-      done(await list(place, context, new CommandOutput(context.terminal, flags)));
+      if (named !== undefined) checkSourceFolder(target);
+      done(await list(target, context.backend, new CommandOutput(context.terminal, flags)));
     });
   addCopy(group, context, done, 'pull', 'copy from another storage to this one', help.pull);
   addCopy(group, context, done, 'push', 'copy from this storage to another one', help.push);
@@ -46,7 +48,7 @@ export function addStorage(define: DefineCommand, context: ProgramContext, done:
 
 function addCopy(
   group: Command,
-  context: ProgramContext,
+  context: CommandContext,
   done: Done,
   direction: 'pull' | 'push',
   summary: string,
@@ -64,11 +66,11 @@ function addCopy(
       const [from, to] = direction === 'pull' ? [other, own] : [own, other];
       const { only = kinds, overwrite = false } = flags;
       const request = { from, to, kinds: only, names: names.length === 0 ? undefined : names, overwrite };
-      done(await copy(request, context, new CommandOutput(context.terminal, flags)));
+      done(await copy(request, context.backend.local, new CommandOutput(context.terminal, flags)));
     });
 }
 
-function parseKinds(text: string): CopyKind[] {
+function parseKinds(text: string): TransferKind[] {
   const words = text.split(',').map((word) => word.trim());
   return words.map((word) => {
     const kind = kinds.find((each) => each === word);
@@ -79,16 +81,16 @@ function parseKinds(text: string): CopyKind[] {
 
 const columns = [{ title: 'KIND' }, { title: 'NAME' }, { title: 'SIZE', align: 'right' as const }];
 
-async function list(place: StorageTarget, stores: StorageAccess, report: CommandOutput): Promise<number> {
-  const { tools, skills, artifacts, deps } = await stores.listStore(place);
-  const facts = { storage: formatStorageUrl(place), tools, skills, artifacts, deps };
+async function list(target: StorageTarget, backend: Backend, report: CommandOutput): Promise<number> {
+  const { tools, skills, artifacts, deps } = await backend.listStorage(target);
+  const facts = { storage: formatStorageUrl(target), tools, skills, artifacts, deps };
   const rows = [
     ...tools.map((name) => ['tool', name]),
     ...skills.map((name) => ['skill', name]),
     ...artifacts.map(({ name, size }) => ['artifact', name, formatSize(size)]),
     ...deps.map((requirement) => ['package', requirement]),
   ];
-  if (rows.length === 0) await report.empty(facts, `${formatStorageUrl(place)} is empty.`);
+  if (rows.length === 0) await report.empty(facts, `${formatStorageUrl(target)} is empty.`);
   else await report.table(facts, columns, rows);
   return Exit.ok;
 }
@@ -96,21 +98,21 @@ async function list(place: StorageTarget, stores: StorageAccess, report: Command
 interface CopyRequest {
   readonly from: StorageTarget;
   readonly to: StorageTarget;
-  readonly kinds: readonly CopyKind[];
+  readonly kinds: readonly TransferKind[];
   readonly names: readonly string[] | undefined;
   readonly overwrite: boolean;
 }
 
-async function copy(request: CopyRequest, stores: StorageAccess, report: CommandOutput): Promise<number> {
+async function copy(request: CopyRequest, backend: LocalBackend, report: CommandOutput): Promise<number> {
   const { from, to, names, ...how } = request;
   if (isSameStorage(from, to)) throw new UsageError('Both storages are the same.', 'Name another one.');
   checkSourceFolder(from);
-  const onProgress = (text: string) => {
+  const onProgress = ({ name, done }: TransferProgress) => {
     // A failed write fails again with the result, and is reported there.
-    if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(text).catch(() => {});
+    if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(`${name} ${done}`).catch(() => {});
   };
   const transfer = { ...how, names, onProgress };
-  const { copied, skipped } = await stores.copyNamespaces(from, to, transfer);
+  const { copied, skipped } = await backend.copyNamespaces(from, to, transfer);
   const exitCode = names !== undefined && copied.length + skipped.length === 0 ? Exit.failed : Exit.ok;
   const facts = { from: formatStorageUrl(from), to: formatStorageUrl(to), copied, skipped };
   if (await report.printJson(facts)) return exitCode;
@@ -128,30 +130,28 @@ async function copy(request: CopyRequest, stores: StorageAccess, report: Command
   return exitCode;
 }
 
-type Item = Awaited<ReturnType<CopyNamespaces>>['copied'][number];
-
-/** Packages may be spelled in any way, with versions or without. */
-function isNamed({ kind, name }: Item, wanted: string): boolean {
+/** Package names match in any spelling, with or without versions. */
+function isNamed({ kind, name }: TransferItem, wanted: string): boolean {
   if (name === wanted.normalize('NFC')) return true;
   return kind === 'deps' && parseRequirement(name).name === packageName(wanted);
 }
 
-const words: Readonly<Record<CopyKind, string>> = {
+const words: Readonly<Record<TransferKind, string>> = {
   tools: 'tool',
   skills: 'skill',
   artifacts: 'artifact',
   deps: 'package',
 };
 
-function countKinds(items: readonly Item[]): string {
+function countKinds(items: readonly TransferItem[]): string {
   const counts = Object.entries(Object.groupBy(items, ({ kind }) => words[kind]));
   const texts = counts.map(([word, each]) => formatCount(each?.length ?? 0, word));
   return texts.length === 0 ? 'nothing' : texts.join(', ');
 }
 
 const same = `
-Items of the same name are kept and reported, unless you add --overwrite. If you name items and none of
-them is found, the exit code is 1.`;
+Keeps and reports items of the same name, unless you add --overwrite. If you name items and Cella finds
+none of them, the exit code is 1.`;
 
 const help = {
   storage: `
@@ -161,8 +161,8 @@ Examples:
   $ cella storage pull ../other/data --only skills      from another data folder
   $ cella storage push 'redis://127.0.0.1:6379/?prefix=team' --overwrite
 
-Copies tools, skills, artifacts and the list of packages. Agent keys, their variables and checkpoints
-are not copied. See docs/storage.md.`,
+Copies tools, skills, artifacts and the list of packages, but not agent keys, their variables
+and checkpoints. See docs/storage.md.`,
   list: `
 Examples:
   $ cella storage list

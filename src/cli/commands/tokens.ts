@@ -1,4 +1,4 @@
-/** `cella tokens`: tokens that let programs use a server. */
+/** `cella tokens`: tokens for programs that use a server. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Client } from '../../client/index.ts';
@@ -6,10 +6,10 @@ import type { Scope } from '../../protocol/access-models.ts';
 import { scopes } from '../../protocol/enums.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 
 interface ListFlags extends JsonServerFlags {
@@ -24,7 +24,7 @@ interface CreateFlags extends ListFlags {
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 24 * 3_600_000 } as const;
 
-export function addTokens(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addTokens(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.tokens);
   const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
@@ -34,7 +34,7 @@ export function addTokens(define: DefineCommand, context: ProgramContext, done: 
   addUser(make('list', 'list your tokens, without their secrets', help.list)).action((flags: ListFlags) =>
     run(flags, (client, output) => list(client, flags.user, output)),
   );
-  addUser(make('create', 'create a token, and print it this once', help.create))
+  addUser(make('create', 'create a token and print it; it is shown only once', help.create))
     .requiredOption('--name <name>', 'what the token is for', parseText)
     .addOption(new Option('--scopes <list>', `any of ${scopes.join(', ')}, separated by commas`).argParser(parseScopes))
     .addOption(new Option('--expires <time>', 'when it expires, such as 30m, 12h or 90d').argParser(parseTime))
@@ -85,7 +85,7 @@ async function list(client: Client, user: string | undefined, report: CommandOut
   return Exit.ok;
 }
 
-/** Only the secret goes to stdout, for a file or a variable. */
+/** Prints only the secret to stdout, for a file or a variable. */
 async function create(client: Client, flags: CreateFlags, report: CommandOutput): Promise<number> {
   const { name, user, scopes, expires } = flags;
   const made = await client.tokens.create({
@@ -117,10 +117,10 @@ Examples:
   $ cella tokens revoke k3v7q2mzp4abcdef
 
 Programs use a token to log in to a server: the one on the data folder, or the one at --url or
-CELLA_URL. A token is printed once, when it is created; the server keeps no copy.
+CELLA_URL. Cella prints a token once, when you create it; the server keeps no copy.
 
-Scopes: view, use and manage, each of which includes those before it; and tokens, admin. A request may
-do what both the role of the user and the scopes of the token allow. See docs/access.md.`,
+Scopes: view; use, which includes view; manage, which includes use; tokens; admin. A request may do only
+what both the role of the user and the scopes of the token allow. See docs/access.md.`,
   list: `
 Examples:
   $ cella tokens list
@@ -131,9 +131,9 @@ Examples:
   $ export CELLA_TOKEN=$(cella tokens create --name today --expires 12h)
   $ cella tokens create --name grafana --scopes view --json | jq -r .token
 
-The token is printed alone on stdout, details go to stderr. Without --scopes it may do what both you and
-its user may do. Without --expires it works until it is revoked. The scope use is for existing sessions;
-the first \`cella run\` of an agent key creates a session, which needs manage.`,
+Only the token goes to stdout; details go to stderr. Without --scopes, it may do what both you and
+its user may do. Without --expires, it works until you revoke it. With --scopes use, it runs code only in
+existing sessions: the first \`cella run\` of an agent key creates a session, which needs manage.`,
   revoke: `
 Examples:
   $ cella tokens revoke k3v7q2mzp4abcdef

@@ -1,23 +1,22 @@
 /** `cella tools`: programs, MCP servers and HTTP requests that code can call. */
 
 import type { Command } from 'commander';
-import { CellaError } from '../../protocol/errors.ts';
+import { type ToolInfo, type ToolParameter, writeParameters } from '../../protocol/namespace-models.ts';
 import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
-import type { ToolInfo, ToolParameter, ToolsApi } from '../../session/api.ts';
+import type { ToolCatalogApi, ToolsApi } from '../../session/api.ts';
+import type { OpenOptions } from '../backend/backend.ts';
 import { parseArguments } from '../call-arguments.ts';
 import { Exit } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { OpenOptions } from '../context.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, paragraph } from '../format.ts';
 import { parseLimit, parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import {
   addNamespaceFlags,
   addSessionFlags,
   addToolsFlag,
-  type NamespaceContext,
   type NamespaceFlags,
   namespaceRunner,
   type SessionFlags,
@@ -29,13 +28,13 @@ import { approvalPrompter } from '../terminal/prompts.ts';
 
 const NAME = 'name of the tool';
 
-export function addTools(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addTools(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.tools);
   const make = (name: string, summary: string, examples: string) =>
     addToolsFlag(addNamespaceFlags(defineCommand(group, name, summary, examples)));
   const run = namespaceRunner(context, done);
 
-  make('list', 'list tools, and definitions that cannot be used', help.list).action((flags: NamespaceFlags) =>
+  make('list', 'list tools, and invalid definitions', help.list).action((flags: NamespaceFlags) =>
     run(flags, ({ tools }, output) => list(tools, output)),
   );
   make('show', 'show the parameters and recipes of a tool', help.show)
@@ -69,12 +68,12 @@ interface CallFlags extends SessionFlags {
   readonly json?: boolean;
 }
 
-function addCall(group: Command, context: ProgramContext, done: Done): void {
+function addCall(group: Command, context: CommandContext, done: Done): void {
   addSessionFlags(defineCommand(group, 'call', 'call a tool in the sandbox of an agent key', help.call))
     .argument('<name>', 'name of the tool, or NAME.RECIPE', parseText)
     .argument('[arguments...]', 'arguments as name=value; values without a name are positional')
     .option('--args <json>', 'all arguments as one JSON object')
-    .option('--approve', 'run it without asking, if it requires approval')
+    .option('--approve', 'run a tool that requires approval without asking')
     .option('--json', 'print the result as JSON')
     .action(async (callee: string, words: string[], flags: CallFlags) => {
       const session = sessionOptions(flags, context.defaults);
@@ -92,7 +91,7 @@ const columns = [
   { title: 'DESCRIPTION' },
 ];
 
-export async function list(tools: ToolsApi, report: CommandOutput): Promise<number> {
+export async function list(tools: ToolCatalogApi, report: CommandOutput): Promise<number> {
   const [all, problems] = [await tools.list(), await tools.problems()];
   const facts = { tools: all, problems };
   if (all.length === 0) {
@@ -105,7 +104,12 @@ export async function list(tools: ToolsApi, report: CommandOutput): Promise<numb
   return Exit.ok;
 }
 
-export async function search(tools: ToolsApi, query: string, limit: number, report: CommandOutput): Promise<number> {
+export async function search(
+  tools: ToolCatalogApi,
+  query: string,
+  limit: number,
+  report: CommandOutput,
+): Promise<number> {
   const found = await tools.search(query, { limit });
   if (found.length === 0)
     await report.empty({ tools: found }, 'No tool matches. `cella tools list` shows all of them.');
@@ -113,14 +117,14 @@ export async function search(tools: ToolsApi, query: string, limit: number, repo
   return Exit.ok;
 }
 
-export async function show(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
+export async function show(tools: ToolCatalogApi, name: string, report: CommandOutput): Promise<number> {
   const tool = await tools.describe(name);
   if (await report.printJson({ tool })) return Exit.ok;
   const { terminal } = report;
   await terminal.outLines(howToCall(tool), 'bold');
   const facts = [
     tool.description === '' ? [] : [paragraph(tool.description)],
-    [`${tool.kind}, runs ${placeOf(tool)}${tool.requires_approval ? ', requires approval' : ''}`],
+    [`${tool.kind}, runs ${describeRunsOn(tool)}${tool.requires_approval ? ', requires approval' : ''}`],
     tool.tags.length === 0 ? [] : [`tags: ${tool.tags.map(escapeControls).join(', ')}`],
   ].flat();
   await terminal.outLines(facts.join('\n'));
@@ -136,22 +140,18 @@ export async function show(tools: ToolsApi, name: string, report: CommandOutput)
 }
 
 async function create(
-  tools: ToolsApi,
+  tools: ToolCatalogApi,
   yaml: string,
   options: { readonly replace: boolean; readonly where: string },
   report: CommandOutput,
 ): Promise<number> {
-  const tool = await tools.add(yaml, options);
+  const tool = await tools.create(yaml, options);
   await report.success({ tool }, `Created the tool ${howToCall(tool)}.`);
   return Exit.ok;
 }
 
-async function remove(tools: ToolsApi, name: string, report: CommandOutput): Promise<number> {
-  if (!(await tools.remove(name))) {
-    const known = (await tools.list()).some((tool) => tool.name === name);
-    const why = known ? ' It is defined in a folder of --tools: delete its file there.' : '';
-    throw new CellaError('TOOL_NOT_FOUND', `The storage has no tool ${JSON.stringify(name)}.${why}`);
-  }
+async function remove(tools: ToolCatalogApi, name: string, report: CommandOutput): Promise<number> {
+  await tools.delete(name);
   await report.success({ deleted: name }, `Deleted the tool ${escapeControls(name)}.`);
   return Exit.ok;
 }
@@ -159,29 +159,25 @@ async function remove(tools: ToolsApi, name: string, report: CommandOutput): Pro
 function toRow(tool: ToolInfo): string[] {
   const recipes = tool.recipes.map(({ name }) => name);
   const shown = recipes.length > 3 ? `${recipes.slice(0, 3).join(', ')}, +${recipes.length - 3}` : recipes.join(', ');
-  return [tool.name, tool.kind, placeOf(tool), shown, tool.requires_approval ? 'yes' : '', firstLine(tool.description)];
+  return [
+    tool.name,
+    tool.kind,
+    describeRunsOn(tool),
+    shown,
+    tool.requires_approval ? 'yes' : '',
+    firstLine(tool.description),
+  ];
 }
 
-const placeOf = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the host' : 'in the sandbox');
+const describeRunsOn = ({ runs_on }: ToolInfo): string => (runs_on === 'host' ? 'on the host' : 'in the sandbox');
 
-/** A server is not called itself: its tools are. */
+/** An MCP server is not callable itself; its tools are. */
 function howToCall({ kind, name, parameters }: ToolInfo): string {
   return kind === 'mcp' ? `${escapeControls(name)}.TOOL(...)` : signature(name, parameters);
 }
 
 export function signature(name: string, parameters: readonly ToolParameter[]): string {
-  const shown = parameters.map((parameter) => {
-    const stars = parameter.variadic ? '*' : '';
-    const preset = parameter.required ? '' : `=${toPython(parameter.default ?? null)}`;
-    return `${stars}${parameter.name}${parameter.variadic ? '' : preset}`;
-  });
-  return escapeControls(`${name}(${shown.join(', ')})`);
-}
-
-/** As code writes it. */
-function toPython(value: PyValue): string {
-  if (value === null) return 'None';
-  return typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(valueToJson(value));
+  return escapeControls(`${name}(${writeParameters(parameters)})`);
 }
 
 function describeParameter(parameter: ToolParameter): string {
@@ -198,7 +194,7 @@ export interface ToolWords {
   readonly words: readonly string[];
   readonly args: string | undefined;
   readonly signal?: AbortSignal;
-  /** Whoever types it has allowed it. */
+  /** Typing the command approves the call. */
   readonly approved?: boolean;
 }
 
@@ -207,7 +203,7 @@ export interface CallRequest extends ToolWords {
   readonly json: boolean;
 }
 
-export async function call(request: CallRequest, context: NamespaceContext): Promise<number> {
+export async function call(request: CallRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   const report = new CommandOutput(terminal, request);
   let lines: LineSource | undefined;
@@ -243,7 +239,7 @@ export async function callTool(tools: ToolsApi, request: ToolWords, report: Comm
   return Exit.ok;
 }
 
-/** Text as it is, lines as lines, and anything else as JSON. */
+/** Text as it is, lists of text as lines, and anything else as JSON. */
 function resultToText(result: PyValue): string {
   if (result === null) return '';
   if (typeof result === 'string') return result;
@@ -270,7 +266,7 @@ Examples:
   $ cella tools list --tools ./tools
   $ cella tools list --json | jq -r '.tools[].name'
 
-If a definition cannot be used, its file and line are printed. The other tools still work.`,
+If a definition is not valid, Cella prints its file and line. The other tools still work.`,
   show: `
 Examples:
   $ cella tools show grep
@@ -310,7 +306,7 @@ Examples:
   $ cella tools call deploy target=test --approve
 
 A program runs in the sandbox and workspace of the agent key, unless its definition says
-\`runs_on: host\`. Values are checked against the types in the definition. If the tool requires
-approval, the call is shown and you are asked. Without a terminal it is refused, unless you add
+\`runs_on: host\`. Cella checks values against the types in the definition. If the tool requires
+approval, Cella shows the call and asks you. Without a terminal, it refuses the call, unless you add
 --approve.`,
 };

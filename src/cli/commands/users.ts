@@ -6,10 +6,10 @@ import type { Quotas, Role } from '../../protocol/access-models.ts';
 import { roles } from '../../protocol/enums.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
+import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
-import type { ProgramContext } from '../program.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 import { confirm } from '../terminal/prompts.ts';
 
@@ -17,7 +17,7 @@ interface UserFlags extends JsonServerFlags, QuotaFlags {
   readonly role?: Role;
 }
 
-export function addUsers(define: DefineCommand, context: ProgramContext, done: Done): void {
+export function addUsers(define: DefineCommand, context: CommandContext, done: Done): void {
   const group = define(help.users);
   const run = serverRunner(context, done);
   const make = (name: string, summary: string, text: string) =>
@@ -30,7 +30,7 @@ export function addUsers(define: DefineCommand, context: ProgramContext, done: D
     run(flags, (client, output) => show(client, name, output)),
   );
   withUserFlags(make('create', 'create a user', help.create))
-    .argument('<name>', 'of a-z, 0-9, . _ @ and -', parseText)
+    .argument('<name>', 'name of the user: a-z, 0-9, and any of . _ @ -', parseText)
     .action((name: string, flags: UserFlags) => run(flags, (client, output) => create(client, name, flags, output)));
   withUserFlags(makeForUser('update', 'change the role or quotas of a user', help.update)).action(
     (name: string, flags: UserFlags) => run(flags, (client, output) => update(client, name, flags, output)),
@@ -158,7 +158,7 @@ async function logout(client: Client, name: string, report: CommandOutput): Prom
   return Exit.ok;
 }
 
-/** Only the link goes to stdout. */
+/** Prints only the link to stdout. */
 async function login(client: Client, name: string | undefined, url: string, report: CommandOutput): Promise<number> {
   const { path, expiresAt } = await client.users.loginCode(name);
   const link = new URL(path, url).href;
@@ -194,7 +194,7 @@ interface QuotaFlags {
 
 const MB = 1024 * 1024;
 
-/** The quotas before with the changes of the flags; undefined if the flags change none. */
+/** The previous quotas with the changes of the flags; undefined if the flags change nothing. */
 function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
   const { sessions, kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
   const given = [sessions, kernels, memory, executions, storage, modelUsd, modelTokens];
@@ -264,13 +264,13 @@ Examples:
   $ cella users update ada --role admin
   $ cella users update ada --memory 4096 --storage none
 
-\`none\` removes a quota; the default of the server then applies, if it has one. What you do not name
-stays as it is. Changes apply from the next request on.`,
+\`none\` removes a quota of the user; the server's default quota then applies, if there is one. Values that
+you do not set stay unchanged. Changes apply from the next request on.`,
   disable: `
 Examples:
   $ cella users disable ada
 
-Blocks the user from the next request on. Sessions, tokens and files are kept. Undo it with
+Blocks the user from the next request on, and keeps sessions, tokens and files. Undo it with
 \`cella users enable\`.`,
   enable: `
 Examples:
@@ -280,8 +280,8 @@ Examples:
   $ cella users delete ada
   $ cella users delete ada --yes        without a question, for scripts
 
-Deletes the user with all sessions, files, tokens and logins. You are asked first; without a terminal,
---yes is required. \`cella users disable\` blocks a user and keeps everything.`,
+Deletes the user with all sessions, files, tokens and logins. Asks first; without a terminal, you
+must add --yes. \`cella users disable\` blocks a user and keeps everything.`,
   login: `
 Examples:
   $ cella users login ada            a link for another user, for administrators

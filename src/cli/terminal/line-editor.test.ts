@@ -3,7 +3,7 @@ import { PassThrough, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { LineEditor } from './line-editor.ts';
-import { Terminal } from './terminal.ts';
+import { CliTerminal } from './terminal.ts';
 
 /** A keyboard and a screen of 40 columns, whose writes take a while to be confirmed. */
 function openEditor() {
@@ -16,7 +16,7 @@ function openEditor() {
     return true;
   };
   const screen = Object.assign(new Writable(), { isTTY: true, columns: 40, write });
-  const terminal = new Terminal({ stdin, stdout: screen, stderr: screen });
+  const terminal = new CliTerminal({ stdin, stdout: screen, stderr: screen });
   const stops: string[] = [];
   const job = Object.assign(new EventEmitter(), { stop: () => void stops.push(shown.text) });
   return { shown, raw, stops, stdin, terminal, job, editor: new LineEditor(terminal, () => {}, job) };

@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { onAbort } from '../../lib/abort.ts';
 import { type InputLine, type LineRequest, type LineSource, PipedLines } from './line-input.ts';
-import type { Terminal, TerminalOutput } from './terminal.ts';
+import type { CliTerminal, TerminalOutput } from './terminal.ts';
 
 interface Reading {
   readonly request: LineRequest;
@@ -13,23 +13,23 @@ interface Reading {
   finish(line: InputLine): void;
 }
 
-/** After this long, a job that is still here was not stopped: it has no shell that could continue it. */
+/** A job that still runs after this time was not stopped: it has no shell that could continue it. */
 const STOP_MS = 100;
 
 export class LineEditor implements LineSource {
-  readonly #terminal: Terminal;
+  readonly #terminal: CliTerminal;
   readonly #onInterrupt: () => void;
   readonly #output: MutableOutput;
   #interface: Interface | undefined;
   #history: string[] = [];
-  /** What was typed or pasted before it was asked for. */
+  /** Lines typed or pasted before they were requested. */
   readonly #ahead: InputLine[] = [];
   #reading: Reading | undefined;
   readonly #job: JobControl;
   #stopping = false;
 
-  /** `onInterrupt` is called on a Ctrl-C while no line is being read. */
-  constructor(terminal: Terminal, onInterrupt: () => void, job: JobControl = processJobControl) {
+  /** `onInterrupt` is called on Ctrl-C while no line is being read. */
+  constructor(terminal: CliTerminal, onInterrupt: () => void, job: JobControl = processJobControl) {
     this.#terminal = terminal;
     this.#onInterrupt = onInterrupt;
     this.#job = job;
@@ -60,7 +60,7 @@ export class LineEditor implements LineSource {
     return await this.#wait(editor, request);
   }
 
-  /** Writes something above the line that is being typed. `write` must begin at once: keys may come before its end. */
+  /** Writes above the line that is being typed. `write` must begin at once, because keys may arrive before it ends. */
   async printAbove(write: () => Promise<void>): Promise<void> {
     const editor = this.#interface;
     if (!editor || this.#output.hidden) return await write();
@@ -70,7 +70,7 @@ export class LineEditor implements LineSource {
     clearScreenDown(this.#output);
     this.#terminal.lineEnded();
     const written = write();
-    // The editor goes up as many rows as its cursor was down when it draws the line again.
+    // When it redraws, the editor moves up by as many rows as its cursor was down.
     const end = this.#terminal.unfinishedLine === '' ? '' : '\n';
     this.#output.write(end + '\n'.repeat(rows));
     this.#terminal.lineEnded();
@@ -112,7 +112,7 @@ export class LineEditor implements LineSource {
     return promise;
   }
 
-  /** The cursor is on a line of its own, and what is typed from here on is not shown. */
+  /** Moves the cursor to a new line and hides further typing. */
   #leave(): void {
     this.#terminal.lineEnded();
     this.#output.hidden = true;
@@ -123,7 +123,7 @@ export class LineEditor implements LineSource {
     editor.write(null, { ctrl: true, name: 'u' });
   }
 
-  /** A prompt continues the line that output left unfinished; the editor draws both, since it redraws whole lines. */
+  /** A prompt continues the line that output left unfinished. The editor draws both, because it redraws whole lines. */
   #placePrompt(prompt: string): string {
     const end = prompt.lastIndexOf('\n') + 1;
     if (end > 0) {
@@ -131,7 +131,7 @@ export class LineEditor implements LineSource {
       return prompt.slice(end);
     }
     const line = this.#terminal.unfinishedLine;
-    // Many characters beyond ASCII are two columns wide, and none is wider.
+    // Many characters beyond ASCII are two columns wide; none is wider.
     const width = stripVTControlCharacters(line + prompt).replace(/[^\0-\x7f]/gu, '..').length;
     if (width < this.#output.columns) {
       cursorTo(this.#output, 0);
@@ -141,12 +141,12 @@ export class LineEditor implements LineSource {
     return prompt;
   }
 
-  /** As Ctrl-Z does where the terminal itself takes it. */
+  /** Does what Ctrl-Z does in a terminal that handles it itself. */
   #stop(): void {
     this.#terminal.stdin.setRawMode?.(false);
     this.#stopping = true;
     this.#job.stop();
-    // The signal that continues a stopped job comes before this does.
+    // The signal that continues a stopped job arrives before this runs.
     setTimeout(() => setImmediate(() => this.#stopping && this.#continue()), STOP_MS);
   }
 
@@ -162,7 +162,7 @@ export class LineEditor implements LineSource {
     this.#draw(editor, this.#reading.request);
   };
 
-  /** After a paste the editor does not know how many rows it has drawn; drawing them again, unseen, tells it. */
+  /** After a paste the editor does not know how many rows it has drawn. Drawing them again, unseen, updates its count. */
   readonly #countRows = (): void => {
     if (!this.#reading || this.#output.hidden) return;
     this.#output.hidden = true;
@@ -193,9 +193,9 @@ export class LineEditor implements LineSource {
       this.#onInterrupt();
     });
     editor.on('SIGTSTP', () => this.#stop());
-    // A terminal that was taken away cannot be set back to what it was; its end comes besides.
+    // The mode of a closed terminal cannot be restored; the end of its input is reported separately.
     editor.on('error', () => {});
-    // Behind the editor's own listener: the keys of this chunk have been taken.
+    // Runs after the editor's own listener, which has handled the keys of this chunk.
     this.#terminal.stdin.on('data', this.#countRows);
     this.#job.on('SIGCONT', this.#continue);
     editor.on('close', () => {
@@ -205,7 +205,7 @@ export class LineEditor implements LineSource {
       finish({ kind: 'end' });
     });
     editor.on('history', (history) => {
-      // Answers to input() are no code to come back to, and may be secret.
+      // Answers to input() are not code and may be secret, so they stay out of the history.
       if (this.#reading && !this.#reading.request.complete) history.splice(0, history.length, ...this.#history);
       this.#history = [...history];
     });
@@ -230,7 +230,7 @@ class MutableOutput extends Writable {
     return this.#screen.columns ?? 80;
   }
 
-  /** Passes on at once, so that what others write to the same screen keeps its place. */
+  /** Passes on writes at once, to keep the order with other writers to the screen. */
   override write(text: unknown): boolean {
     return this.hidden || this.#screen.write(text);
   }
@@ -241,7 +241,7 @@ class MutableOutput extends Writable {
   }
 }
 
-/** What a shell stops and continues as one: this process and those that it was started with. */
+/** The processes that a shell stops and continues together: this process and those started with it. */
 interface JobControl {
   on(signal: 'SIGCONT', listener: () => void): unknown;
   off(signal: 'SIGCONT', listener: () => void): unknown;
@@ -254,8 +254,8 @@ const processJobControl: JobControl = {
   stop: () => process.kill(0, 'SIGTSTP'),
 };
 
-/** `onInterrupt` is called on a Ctrl-C while no line is being read. */
-export function openLineInput(terminal: Terminal, onInterrupt: () => void): LineEditor | PipedLines {
+/** `onInterrupt` is called on Ctrl-C while no line is being read. */
+export function openLineInput(terminal: CliTerminal, onInterrupt: () => void): LineEditor | PipedLines {
   if (terminal.interactive) return new LineEditor(terminal, onInterrupt);
   return new PipedLines(terminal.stdin, (prompt) => terminal.err(prompt));
 }

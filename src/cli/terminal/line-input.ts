@@ -1,4 +1,4 @@
-/** Input that nobody types at a prompt: the LineSource port, lines from a pipe, and a file or stdin as text. */
+/** Input from elsewhere than a prompt: the LineSource port, lines from a pipe, and a file or stdin as text. */
 
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -8,13 +8,13 @@ import { UsageError } from '../command-errors.ts';
 
 export interface LineRequest {
   readonly prompt: string;
-  /** The line is not shown while it is typed. */
+  /** Does not show the line while it is typed. */
   readonly password?: boolean;
-  /** Only what is typed from here on counts, so that nothing pasted can answer. Lines from before wait for the next read. */
+  /** Ignores text typed before this read, so that nothing pasted can answer. That text waits for the next read. */
   readonly ignoreTypeahead?: boolean;
   /** Keeps the line for the arrow keys, and lets Tab complete it. */
   readonly complete?: (line: string) => Promise<readonly [matches: readonly string[], replaced: string]>;
-  /** Stops waiting for the line. What was typed so far is dropped. */
+  /** Stops waiting for the line. Text typed so far is dropped. */
   readonly signal?: AbortSignal;
 }
 
@@ -25,12 +25,12 @@ export type InputLine =
   | { readonly kind: 'aborted' };
 
 export interface LineSource {
-  /** One at a time: the next read begins when the one before has ended. */
+  /** Reads run one at a time: the next begins when the previous one has ended. */
   read(request: LineRequest): Promise<InputLine>;
   close(): void;
 }
 
-/** A stdin that has been used up. */
+/** A stdin that has been read to its end. */
 export const emptyInput: LineSource = { read: async () => ({ kind: 'end' }), close: () => {} };
 
 export class PipedLines implements LineSource {
@@ -41,7 +41,7 @@ export class PipedLines implements LineSource {
   /** A pending chunk: an aborted read leaves it to the next read. */
   #coming: Promise<IteratorResult<Uint8Array>> | undefined;
   #text = '';
-  /** How much of the text is known to hold no line end. */
+  /** How much of the text has been searched for a line end. */
   #searched = 0;
   #ended = false;
 
@@ -98,7 +98,7 @@ export class PipedLines implements LineSource {
 
 interface TextRequest {
   readonly stdin: Readable;
-  /** What to do if the file cannot be read. */
+  /** Advice for a file that cannot be read. */
   readonly advice: string;
 }
 
@@ -129,7 +129,7 @@ export function unreadable(path: string, error: unknown, advice: string): UsageE
   return new UsageError(`${path} ${reasons[code] ?? `cannot be read (${code})`}.`, advice);
 }
 
-/** A byte order mark is no part of the text. */
+/** Removes a byte order mark. */
 function decode(bytes: Buffer, name: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);

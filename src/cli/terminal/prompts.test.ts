@@ -3,13 +3,13 @@ import { stripVTControlCharacters } from 'node:util';
 import { expect, it } from 'vitest';
 import type { InputLine, LineRequest } from './line-input.ts';
 import { approvalPrompter, InputPrompter } from './prompts.ts';
-import { Terminal } from './terminal.ts';
+import { CliTerminal } from './terminal.ts';
 
 /** A person who sees one prompt after the other, and answers when the test says so. */
 function scene() {
   const screen = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
-  const terminal = new Terminal({ stdin, stdout: screen.resume(), stderr: screen, noColor: true });
+  const terminal = new CliTerminal({ stdin, stdout: screen.resume(), stderr: screen, noColor: true });
   const prompts: string[] = [];
   let reading: PromiseWithResolvers<InputLine> | undefined;
   const read = async ({ prompt, signal }: LineRequest): Promise<InputLine> => {
@@ -86,7 +86,7 @@ function approvalScene() {
   });
   const screen = Object.assign(stream, { isTTY: true, columns: 80 });
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
-  const terminal = new Terminal({ stdin, stdout: screen, stderr: screen, noColor: true });
+  const terminal = new CliTerminal({ stdin, stdout: screen, stderr: screen, noColor: true });
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<InputLine>();
   const read = ({ prompt }: { prompt: string }) => {

@@ -2,18 +2,19 @@
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { InputRequestEvent } from '../../protocol/execution-events.ts';
-import type { ApprovalRequest, SessionApi } from '../../session/api.ts';
+import type { ApprovalRequest } from '../../protocol/permission.ts';
+import type { SessionApi } from '../../session/api.ts';
+import type { OpenOptions } from '../backend/backend.ts';
 import { UsageError } from '../command-errors.ts';
-import type { OpenOptions } from '../context.ts';
 import { escapeControls } from '../format.ts';
 import type { InputLine, LineSource } from './line-input.ts';
-import type { Terminal } from './terminal.ts';
+import type { CliTerminal } from './terminal.ts';
 
 interface InputPrompterOptions {
   readonly session: Pick<SessionApi, 'answerInput' | 'cancelInput'>;
   readonly lines: LineSource;
-  readonly terminal: Pick<Terminal, 'activeQuestion' | 'questionSignal'>;
-  /** Ctrl-C in the middle of an answer. */
+  readonly terminal: Pick<CliTerminal, 'activeQuestion' | 'questionSignal'>;
+  /** Called on Ctrl-C during an answer. */
   readonly onInterrupt: () => void;
 }
 
@@ -26,13 +27,13 @@ export class InputPrompter implements Disposable {
     this.#options = options;
   }
 
-  /** Resolves when the question is answered, refused, or of no interest any more because the code has ended. */
+  /** Resolves when the question is answered or refused, or when the code has ended. */
   ask(request: InputRequestEvent): Promise<void> {
     this.#before = this.#before.then(() => this.#answer(request));
     return this.#before;
   }
 
-  /** The code has ended: what is being asked is taken back. */
+  /** Cancels the open question, because the code has ended. */
   [Symbol.dispose](): void {
     this.#over.abort();
   }
@@ -46,13 +47,16 @@ export class InputPrompter implements Disposable {
       else if (line.kind === 'end') await session.cancelInput(id, 'stdin has ended');
       else if (line.kind === 'interrupt') onInterrupt();
     } catch (error) {
-      // The code went on without the answer: it was interrupted, or its time was up.
+      // The code continued without the answer: it was interrupted, or timed out.
       const late = error instanceof CellaError && ['INPUT_NOT_PENDING', 'SESSION_CLOSED'].includes(error.code);
       if (!late) throw error;
     }
   }
 
-  /** Put again after what must stand alone: its words could be taken for a part of that, and what is typed for an answer to it. */
+  /**
+   * Asks again after an exclusive question: the prompt could be taken for a part of that question, and the typed text for an
+   * answer to it.
+   */
   async #read({ prompt, password }: InputRequestEvent): Promise<InputLine> {
     const { lines, terminal } = this.#options;
     const over = this.#over.signal;
@@ -66,14 +70,14 @@ export class InputPrompter implements Disposable {
 }
 
 interface ApprovalPrompterOptions {
-  readonly terminal: Terminal;
-  /** Undefined while no one can be asked. */
+  readonly terminal: CliTerminal;
+  /** Undefined while nobody can be asked. */
   readonly lines: () => LineSource | undefined;
 }
 
 export type ApprovalPrompt = (request: ApprovalRequest) => Promise<boolean | { allowed: false; reason: string }>;
 
-/** Anything but a clear yes means no. So does a terminal that no one reads. */
+/** Anything but a clear yes means no, and so does a terminal without a person. */
 export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): ApprovalPrompt {
   let before: Promise<unknown> = Promise.resolve();
   const ask: ApprovalPrompt = async ({ tool, recipe, summary, signal }) => {
@@ -100,8 +104,8 @@ export function isYes(line: InputLine): boolean {
   return line.kind === 'line' && /^\s*y(es)?\s*$/i.test(line.text);
 }
 
-/** Asks before something that cannot be undone. If nobody can be asked, the command needs --yes. */
-export async function confirm(terminal: Terminal, question: string): Promise<boolean> {
+/** Asks before an irreversible action. Without a person to ask, the command requires --yes. */
+export async function confirm(terminal: CliTerminal, question: string): Promise<boolean> {
   if (!terminal.interactive)
     throw new UsageError('There is no terminal to ask at.', 'Add --yes to do it without a question.');
   const { openLineInput } = await import('./line-editor.ts');
@@ -114,9 +118,9 @@ export async function confirm(terminal: Terminal, question: string): Promise<boo
 }
 
 interface PromptHooksOptions {
-  readonly terminal: Terminal;
+  readonly terminal: CliTerminal;
   readonly json: boolean;
-  /** Undefined while no one can be asked. */
+  /** Undefined while nobody can be asked. */
   readonly lines: () => LineSource | undefined;
 }
 
@@ -126,7 +130,7 @@ export function promptHooks({
   lines,
 }: PromptHooksOptions): Pick<OpenOptions, 'approve' | 'onProgress'> {
   return {
-    // At a server, another client may be able to answer.
+    // On a server, another client may be able to answer.
     ...(terminal.interactive ? { approve: approvalPrompter({ terminal, lines }) } : {}),
     onProgress: (text) => {
       // A failed write fails again with the first output, and is reported there.

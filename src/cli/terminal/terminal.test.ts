@@ -1,7 +1,7 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { Terminal } from './terminal.ts';
+import { CliTerminal } from './terminal.ts';
 
 const stdin = Readable.from([]);
 
@@ -25,14 +25,14 @@ describe('flush', () => {
           done();
         }),
     });
-    const terminal = new Terminal({ stdin, stdout, stderr: new PassThrough() });
+    const terminal = new CliTerminal({ stdin, stdout, stderr: new PassThrough() });
     void terminal.out('text');
     await terminal.flush();
     expect(order[0]).toBe('written');
   });
 
   it('does not wait long for a reader that does not read, once the command was ended from outside', async () => {
-    const terminal = new Terminal({ stdin, stdout: reluctant(), stderr: new PassThrough() });
+    const terminal = new CliTerminal({ stdin, stdout: reluctant(), stderr: new PassThrough() });
     void terminal.out('text');
     terminal.skipFlush();
     await expect(terminal.flush()).resolves.toBeUndefined();
@@ -42,14 +42,14 @@ describe('flush', () => {
 describe('outLines', () => {
   it('gives a line and its beginning to the reader at once', () => {
     const stdout = reluctant();
-    const terminal = new Terminal({ stdin, stdout, stderr: new PassThrough() });
+    const terminal = new CliTerminal({ stdin, stdout, stderr: new PassThrough() });
     void terminal.outLines('a line');
     expect(stdout.taken).toBe('a line\n');
   });
 
   it('begins a line of its own, also in colour', async () => {
     const stdout = Object.assign(new PassThrough(), { isTTY: true });
-    const terminal = new Terminal({ stdin, stdout, stderr: new PassThrough() });
+    const terminal = new CliTerminal({ stdin, stdout, stderr: new PassThrough() });
     await terminal.out('no end');
     await terminal.outLines('red', 'red');
     expect(String(stdout.read())).toBe('no end\n\x1b[31mred\x1b[39m\n');
@@ -62,7 +62,7 @@ describe('lines on a screen', () => {
   it('show what a terminal would obey, and keep colours, lines and tabs', async () => {
     const stdout = Object.assign(new PassThrough(), { isTTY: true });
     const stderr = Object.assign(new PassThrough(), { isTTY: true });
-    const terminal = new Terminal({ stdin, stdout, stderr });
+    const terminal = new CliTerminal({ stdin, stdout, stderr });
     await terminal.outLines(`${hostile}\n\tx \u001b[32mgreen\u001b[0m`);
     await terminal.errLines(hostile, 'red');
     const [out, err] = [String(stdout.read()), String(stderr.read())];
@@ -75,7 +75,7 @@ describe('lines on a screen', () => {
 
   it('are as they are where a program or a file gets them', async () => {
     const stdout = new PassThrough();
-    await new Terminal({ stdin, stdout, stderr: new PassThrough() }).outLines(hostile);
+    await new CliTerminal({ stdin, stdout, stderr: new PassThrough() }).outLines(hostile);
     expect(String(stdout.read())).toBe(`${hostile}\n`);
   });
 });
@@ -85,7 +85,7 @@ describe('a status', () => {
 
   it('takes the place of the one before, and gives its place to what is written next', async () => {
     const stderr = screen();
-    const terminal = new Terminal({ stdin, stdout: stderr, stderr, noColor: true });
+    const terminal = new CliTerminal({ stdin, stdout: stderr, stderr, noColor: true });
     await terminal.status('one');
     await terminal.status('another that is far too long');
     await terminal.outLines('done');
@@ -94,7 +94,7 @@ describe('a status', () => {
 
   it('begins a line where output has left one unfinished, and obeys nothing that is in it', async () => {
     const stderr = screen();
-    const terminal = new Terminal({ stdin, stdout: stderr, stderr, noColor: true });
+    const terminal = new CliTerminal({ stdin, stdout: stderr, stderr, noColor: true });
     await terminal.out('half');
     await terminal.status('\u001b[2Jx');
     expect(String(stderr.read())).toBe('half\n\r\u001b[K\\u{1b}[2Jx');
@@ -102,7 +102,7 @@ describe('a status', () => {
 
   it('is a line of its own where no screen shows it', async () => {
     const stderr = new PassThrough();
-    const terminal = new Terminal({ stdin, stdout: new PassThrough(), stderr });
+    const terminal = new CliTerminal({ stdin, stdout: new PassThrough(), stderr });
     await terminal.status('one');
     await terminal.status('two');
     expect(String(stderr.read())).toBe('one\ntwo\n');
@@ -117,7 +117,7 @@ describe('alone', () => {
       done();
     };
     const screen = Object.assign(new Writable({ write }), { isTTY: true });
-    const terminal = new Terminal({ stdin, stdout: screen, stderr: screen, noColor: true });
+    const terminal = new CliTerminal({ stdin, stdout: screen, stderr: screen, noColor: true });
     const answers = ['a', 'b', 'c'].map(() => Promise.withResolvers<void>());
     const ask = (at: number) =>
       terminal.exclusive(async ({ errLines }) => {

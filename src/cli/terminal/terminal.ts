@@ -24,13 +24,13 @@ const LONGEST_LINE = 4096;
 const CLEAR_LINE = '\r\u001b[K';
 
 /**
- * Whatever code has told the screen to do with text: another screen, a few rows of it, hidden letters, drawing
- * characters, letters pushed aside, no next line, no cursor, no drawing at all.
+ * Resets what printed text may have changed: alternate screen, scroll region, hidden text, character set, insert mode,
+ * wrapping, cursor, synchronised drawing.
  */
 const AS_USUAL = '\u001b[?47l\u001b7\u001b[r\u001b8\u001b[0m\u000f\u001b(B\u001b[4l\u001b[?7h\u001b[?25h\u001b[?2026l';
 
-/** How long a command that is to end waits for the reader of its output. */
-const PATIENCE_MS = 500;
+/** How long an ending command waits for the reader of its output. */
+const WRITE_TIMEOUT_MS = 500;
 
 class Sink {
   readonly stream: TerminalOutput;
@@ -39,7 +39,7 @@ class Sink {
   constructor(stream: TerminalOutput, line: { text: string }) {
     this.stream = stream;
     this.#line = line;
-    // A failed write reports a reader that went away. Without a listener, the error would end this process.
+    // A failed write already reports a reader that exited. Without a listener the error would end this process.
     stream.on('error', () => {});
   }
 
@@ -61,7 +61,7 @@ class Sink {
 /** A terminal with an unknown size reports 0. */
 const columnsIn = ({ columns }: TerminalOutput): number => columns || 80;
 
-export class Terminal {
+export class CliTerminal {
   readonly stdin: TerminalInput;
   readonly noColor: boolean;
   readonly #out: Sink;
@@ -74,19 +74,20 @@ export class Terminal {
   constructor({ stdin, stdout, stderr, noColor = false }: TerminalStreams) {
     const screen = { text: '' };
     this.stdin = stdin;
-    // One that cannot be read, as when its window was closed, has ended; without a listener it would end this process.
+    // A terminal that cannot be read, for example after its window was closed, counts as ended. Without a listener the error
+    // would end this process.
     stdin.on('error', () => {});
     this.#out = new Sink(stdout, stdout.isTTY ? screen : { text: '' });
     this.#err = new Sink(stderr, stderr.isTTY ? screen : { text: '' });
     this.noColor = noColor;
   }
 
-  /** For who writes a report of its own. */
+  /** For callers that write their own report. */
   get stdout(): TerminalOutput {
     return this.#out.stream;
   }
 
-  /** The width of the screen; unlimited if a program reads. */
+  /** The width of the screen; unlimited if a program reads the output. */
   get columns(): number {
     return this.#out.stream.isTTY ? columnsIn(this.#out.stream) : Infinity;
   }
@@ -101,27 +102,27 @@ export class Terminal {
     return this.#err.stream.isTTY === true;
   }
 
-  /** Where a question is shown, so that redirected output stays free of it. */
+  /** The stream for questions, so that redirected output does not contain them. */
   get screen(): TerminalOutput {
     return this.#err.stream.isTTY || !this.#out.stream.isTTY ? this.#err.stream : this.#out.stream;
   }
 
-  /** What stands on the screen's last line, when it has no end yet. */
+  /** The unfinished last line on the screen. */
   get unfinishedLine(): string {
     return (this.screen === this.#err.stream ? this.#err : this.#out).line;
   }
 
-  /** The next output begins a line, whatever was there: for who writes to the screen by other ways. */
+  /** Starts the next output on a new line. For callers that write to the screen directly. */
   lineEnded(): void {
     (this.screen === this.#err.stream ? this.#err : this.#out).note('\n');
   }
 
   /**
-   * Asks a person something that must not be taken for another thing: nothing else comes to the screen before it is
-   * answered, and nothing that came before has a say in how it looks.
+   * Asks a question that must not be mistaken for other output: nothing else is printed until it is answered, and earlier
+   * output cannot affect how it looks.
    */
-  async exclusive<T>(ask: (screen: Pick<Terminal, 'errLines'>) => Promise<T>): Promise<T> {
-    // Nothing comes between the look and the turn: of several that wait, each sees the one before.
+  async exclusive<T>(ask: (screen: Pick<CliTerminal, 'errLines'>) => Promise<T>): Promise<T> {
+    // No other call can come between this check and taking the turn, so each waiting caller sees the one before.
     while (this.#asking) await this.#asking;
     const over = Promise.withResolvers<void>();
     this.#asking = over.promise;
@@ -138,20 +139,20 @@ export class Terminal {
     }
   }
 
-  /** Resolves when the person has answered; undefined if no question is open. The next question may follow at once. */
+  /** Resolves when the open question is answered; undefined if there is none. The next question may follow at once. */
   get activeQuestion(): Promise<void> | undefined {
     return this.#asking;
   }
 
-  /** Aborted when a question opens: everything else that waits for an answer gives way. */
+  /** Aborts when a question opens, so that other reads give way. */
   get questionSignal(): AbortSignal {
     return this.#free.signal;
   }
 
-  /** One line on how far something is, in place of the one before. Whatever is written next takes its place. */
+  /** Shows progress on one line, which replaces the previous status. The next output replaces it. */
   async status(text: string): Promise<void> {
     const { stream, line } = this.#err;
-    // It would take the place of the question.
+    // It would overwrite the question.
     if (this.#asking) return;
     if (!stream.isTTY) return await this.errLines(escapeControls(text));
     if (!this.#hasStatus && line !== '') await this.err('\n');
@@ -173,35 +174,35 @@ export class Terminal {
     return this.#inTurn(this.#err, () => this.#text(this.#err, text, style));
   }
 
-  /** Text that begins and ends its own lines. */
+  /** Prints text that begins and ends its own lines. */
   outLines(text: string, style?: Style): Promise<void> {
     return this.#inTurn(this.#out, () => this.#lines(this.#out, text, style));
   }
 
   errLines(text: string, style?: Style): Promise<void> {
-    return this.#inTurn(this.#err, () => this.#lines(this.#err, text, style)).catch(() => {}); // nobody can read it
+    return this.#inTurn(this.#err, () => this.#lines(this.#err, text, style)).catch(() => {}); // there is no reader left
   }
 
-  /** Text for the screen, for who writes there by other ways. */
+  /** Styles text for callers that write to the screen directly. */
   styled(text: string, style: Style): string {
     return this.#styled(this.screen === this.#err.stream ? this.#err : this.#out, text, style);
   }
 
-  /** After a signal, `flush` does not wait for a reader that does not read. */
+  /** After a signal, `flush` does not wait for a reader that has stopped reading. */
   skipFlush(): void {
     this.#ending = true;
   }
 
-  /** Resolves when everything written has left this process. */
+  /** Resolves when all output has left this process. */
   async flush(): Promise<void> {
     this.clearStatus();
-    // Messages that cannot be written make no failure of a command that has done its work.
-    const told = this.#err.write('').catch(() => {});
-    const written = Promise.all([this.#out.write(''), told]);
-    await (this.#ending ? Promise.race([written, setTimeout(PATIENCE_MS)]) : written);
+    // A command that has done its work does not fail because its messages cannot be written.
+    const errWritten = this.#err.write('').catch(() => {});
+    const written = Promise.all([this.#out.write(''), errWritten]);
+    await (this.#ending ? Promise.race([written, setTimeout(WRITE_TIMEOUT_MS)]) : written);
   }
 
-  /** At once, unless a question is open on the screen. */
+  /** Runs at once, unless a question is open on the screen. */
   async #inTurn(sink: Sink, write: () => Promise<void>): Promise<void> {
     while (this.#asking && sink.stream.isTTY) await this.#asking;
     return await write();
@@ -214,7 +215,7 @@ export class Terminal {
 
   #lines(sink: Sink, text: string, style: Style | undefined): Promise<void> {
     this.clearStatus();
-    // Names, errors and contents come from others: a screen shows their control characters, and obeys only their colours.
+    // Names, errors and contents come from others: a screen shows their control characters and applies only their colours.
     const shown = sink.stream.isTTY ? keepColours(text) : text;
     const lines = shown.endsWith('\n') ? shown : `${shown}\n`;
     return sink.write((sink.line === '' ? '' : '\n') + this.#styled(sink, lines, style));
@@ -222,7 +223,7 @@ export class Terminal {
 
   #styled(sink: Sink, text: string, style: Style | undefined): string {
     if (style === undefined || this.noColor || !sink.stream.isTTY) return text;
-    // The line's end stays outside, so that a styled line is over where it ends.
+    // Keeps the line end outside of the style, so that the style ends with the line.
     const body = text.endsWith('\n') ? text.slice(0, -1) : text;
     return styleText(style, body, { validateStream: false }) + text.slice(body.length);
   }

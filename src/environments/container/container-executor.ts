@@ -1,36 +1,35 @@
-/** The container executor: one Docker or Podman container per agent, with the kernels of that agent. */
+/** The container executor: runs one Docker or Podman container per agent key, with that key's kernels inside. */
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
-import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
+import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Interpreter } from '../../protocol/interpreter.ts';
 import type { Executor, KernelHost } from '../kernel-host.ts';
 import { SparePool } from '../supervisor/spare-pool.ts';
 import { SupervisorClient } from '../supervisor/supervisor-client.ts';
 import { LABEL, labelsOf, type Owner, removeOrphanFolders, removeOrphans } from './container.ts';
 import { checkMounts } from './container-spec.ts';
-import { type ContainerDefaults, ContainerTransport } from './container-transport.ts';
+import { type ContainerDefaults, ContainerSupervisorTransport } from './container-transport.ts';
 import { connectEngine } from './engine.ts';
 import { DEFAULT_IMAGE } from './image-names.ts';
 import { forgetUnused, imageFacts } from './image-python.ts';
 
 export interface ContainerConfig {
-  /** Its name; without one, the image that `cella images build` makes. */
+  /** Image name. Defaults to the image that `cella images build` makes. */
   readonly image: string | undefined;
-  /** The engine's address; without one it is looked for. */
+  /** Engine address. If omitted, Cella tries the usual sockets. */
   readonly engine: string | undefined;
-  /** Where a user's own engine has its socket. */
+  /** The folder with the socket of a rootless engine. */
   readonly runtimeDir?: string | undefined;
   readonly dataDir: string;
   readonly preload: readonly string[];
   readonly startTimeoutMs: number;
-  /** What every kernel finds in its environment. */
+  /** Environment variables for every kernel. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** In place of a number: the container that an image is asked in. */
+/** The slot for the container that probes an image, in place of a number. */
 const ASKING = 'image';
 
 export class ContainerExecutor implements Executor {
@@ -43,10 +42,10 @@ export class ContainerExecutor implements Executor {
     const defaults = await this.#live();
     return { alive: !this.#closed, make: (spec) => this.#make(defaults, spec) };
   });
-  /** Numbers of containers that are in use, or about to be made. */
+  /** Numbers of containers that are in use or about to be created. */
   readonly #inUse = new Set<string>([ASKING]);
-  readonly #transports = new Set<ContainerTransport>();
-  /** Reset after a failure: the next open looks for the engine again, and for containers that were left. */
+  readonly #transports = new Set<ContainerSupervisorTransport>();
+  /** Reset after a failure, so that the next open looks for the engine and for orphaned containers again. */
   #defaults: Promise<ContainerDefaults> | undefined;
   #made = 0;
   #closed = false;
@@ -77,7 +76,10 @@ export class ContainerExecutor implements Executor {
     const number = String(this.#made++);
     this.#inUse.add(number);
     try {
-      const transport = await ContainerTransport.open(defaults, spec, { number, folder: join(this.#folder, number) });
+      const transport = await ContainerSupervisorTransport.open(defaults, spec, {
+        number,
+        folder: join(this.#folder, number),
+      });
       this.#transports.add(transport);
       void transport.gone.then((removed) => {
         this.#transports.delete(transport);

@@ -1,34 +1,35 @@
-/** The engine's create options for an environment spec, and the checks of its mounts. */
+/** Turns an environment spec into the engine's create options, and checks its mounts. */
 
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { posix } from 'node:path';
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 import type { EnvironmentSpec, Mount } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { KernelLimit } from '../../protocol/kernel-limits.ts';
+import { KernelLimit } from '../../protocol/kernel-frames.ts';
+import { checkFolderId } from '../../sandbox/named-folders.ts';
 import type { Engine, EngineIdentity } from './engine.ts';
 
-/** Where things of ours are inside. */
+/** Where Cella's own folders are mounted in a container. */
 export const CONTAINER_PATHS = { kernel: '/cella/kernel', listener: '/cella/connection' } as const;
 
 const SCRATCH = '/tmp';
 
-/** Of the scratch space, what may be shared memory. */
+/** The share of the scratch space that can be shared memory. */
 const SHARED_MEMORY = 1 / 4;
 
-/** Counts every process of the user, also outside of the container, whose own are limited by its control group. */
+/** Counts every process of the user, including those outside the container. A control group limits the container itself. */
 const MOST_OF_A_USER = 32_768;
 
 export interface ContainerSpec {
   readonly spec: EnvironmentSpec;
-  /** By its id: a name may mean another one by now. */
+  /** The image id. A name could mean another image by now. */
   readonly image: string;
-  /** Where it wants to have volumes. */
+  /** The image's `VOLUME` paths. */
   readonly volumes: readonly string[];
   readonly python: string;
-  /** The folder with the kernel's code, on the host. */
+  /** The folder on the host with the kernel's code. */
   readonly kernel: string;
-  /** The folder of the listener, on the host. */
+  /** The listener's folder on the host. */
   readonly listenerFolder: string;
   readonly preload: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -46,7 +47,7 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
     bind({ path: listenerFolder, at: CONTAINER_PATHS.listener }, true),
     bind({ path: `${listenerFolder}/passwd`, at: '/etc/passwd' }, true),
     bind({ path: `${listenerFolder}/group`, at: '/etc/group' }, true),
-    // Read-only folders first: a workspace may lie inside one, and stays writable.
+    // Read-only folders first: a workspace inside one must stay writable.
     ...spec.readable.map((folder) => bind(folder, true)),
     ...outermost(spec.writable).map((folder) => bind(folder, false)),
   ];
@@ -60,19 +61,19 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
     User: `${spec.uid}:${spec.gid}`,
     WorkingDir: '/',
     Hostname: spec.network === 'host' ? undefined : 'cella',
-    // A check of the image's own would run beside the kernels.
+    // An image's own health check would run alongside the kernels.
     Healthcheck: { Test: ['NONE'] },
-    // Pid 1 ends with its connection; it does not listen to anybody else.
+    // Pid 1 ends when its connection closes, and ignores other signals.
     StopSignal: 'SIGKILL',
     HostConfig: {
       Init: false,
-      // A list of hosts is kept by a proxy, which is reached through the listener's folder.
+      // A proxy enforces a list of hosts. The container reaches it through the listener's folder.
       NetworkMode: spec.network === 'host' ? 'host' : 'none',
       ReadonlyRootfs: true,
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges'],
       Mounts: mounts,
-      // Until its Python is silent, an image may say anything: the engine keeps no more than the end of it.
+      // An image can print anything until its Python takes over, so the engine keeps only the end of the log.
       LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
       Tmpfs: { [SCRATCH]: `rw,exec,nosuid,nodev,mode=1777,size=${limits.scratchBytes - shared}` },
       ShmSize: shared,
@@ -82,7 +83,8 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
       MemorySwap: memory,
       PidsLimit: limits.processes,
       NanoCpus: limits.cpus === undefined ? undefined : Math.round(limits.cpus * 1e9),
-      // Podman raises what is not named, which not everybody who runs it may do. Pid 1 lowers these and others further.
+      // Podman raises limits that are not set here, which an unprivileged user may not be allowed to do. Pid 1 lowers these and
+      // other limits further.
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },
         { Name: 'nofile', Soft: limits.openFiles, Hard: limits.openFiles },
@@ -92,13 +94,13 @@ export function containerCreateOptions(plan: ContainerSpec): ContainerCreateOpti
   };
 }
 
-/** Rootless Podman maps its user to root inside; the user must have the same number inside as outside. */
+/** Rootless Podman maps its user to root inside the container. `keep-id` gives the user the same uid inside as outside. */
 function userNamespace({ name, rootless }: ContainerSpec['engine']): { UsernsMode?: string } {
   return name === 'podman' && rootless ? { UsernsMode: 'keep-id' } : {};
 }
 
 function bind({ path, at }: Mount, readOnly: boolean): MountSettings {
-  // Not every engine can make what is mounted inside read-only too: there it is not shown.
+  // Not every engine can make nested mounts read-only, so nested mounts are left out.
   const alone = readOnly ? { BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true } } : {};
   return { Type: 'bind', Source: path, Target: at ?? path, ReadOnly: readOnly, ...alone };
 }
@@ -112,15 +114,22 @@ export function checkMounts(spec: EnvironmentSpec): void {
   for (const folder of spec.readable) checkMountMode(folder, spec, READ_BITS, 'read');
 }
 
-/** The path was resolved before: a link in it was put there since, and an engine would follow it. */
-function checkMountPath({ path, at }: Mount): void {
-  // What has another name inside is Cella's own, where no code gets at what is above it.
-  if (at !== undefined || (existsSync(path) && realpathSync.native(path) === path)) return;
-  const message = `The container cannot have ${path}: it is gone, or a link stands in its way by now.`;
-  throw new CellaError('WORKSPACE_NOT_WRITABLE', message, { advice: 'Look who may write to the folders above it.' });
+/** The path was resolved earlier, so a link in it is new, and an engine would follow it. */
+function checkMountPath({ path, at, id }: Mount): void {
+  // A folder that is mounted under another path is Cella's own, and code cannot change its parent folders.
+  if (at !== undefined) return;
+  if (!existsSync(path) || realpathSync.native(path) !== path) {
+    throw new CellaError(
+      'FOLDER_REPLACED',
+      `The container cannot have ${path}: it is gone, or a link is in its path now.`,
+    );
+  }
+  checkFolderId(path, id);
 }
 
-/** What lies in another that may be written is seen there; brought in by its name, it would be whatever code puts there. */
+/**
+ * Drops folders inside another writable folder: they are visible through it, and code could replace what their path leads to.
+ */
 export function outermost(folders: readonly Mount[]): Mount[] {
   const isWithin = (one: Mount, other: Mount) =>
     one.at === undefined && other.at === undefined && one.path.startsWith(`${other.path}/`);
@@ -128,7 +137,7 @@ export function outermost(folders: readonly Mount[]): Mount[] {
 }
 
 function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, wanted: number, verb: string): void {
-  // Without an owner it is the container's own, or was checked before.
+  // A folder without an owner belongs to the container, or was checked earlier.
   if (!owner) return;
   const { mode } = statSync(path);
   const shift = owner[0] === uid ? 6 : owner[1] === gid ? 3 : 0;
@@ -138,10 +147,10 @@ function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, w
   throw new CellaError('WORKSPACE_NOT_WRITABLE', `The container cannot ${verb} ${path}: ${whose}. ${advice}.`);
 }
 
-/** Where Podman puts scratch space without a limit by itself, if the root is read-only. */
+/** With a read-only root, Podman mounts scratch space without a limit here. */
 const SCRATCH_OF_PODMAN = ['/run', '/tmp', '/var/tmp'];
 
-/** Empty, read-only mounts in their place. `taken` are those where something else is mounted. */
+/** Covers volumes with empty, read-only mounts, except for the paths in `taken`, which have a mount already. */
 export function closedVolumes(
   { name }: Pick<EngineIdentity, 'name'>,
   volumes: readonly string[],

@@ -1,19 +1,23 @@
-/** Reaches a container through a socket and FIFOs in a bind-mounted folder: pid 1 and each kernel connect to the host. */
+/**
+ * Reaches a container through a socket and FIFOs in a bind-mounted folder: pid 1 and each kernel connect to the host, each
+ * with a random token that is accepted once.
+ */
 
+import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { withTimeout } from '../../lib/deadline.ts';
+import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { runProgram } from '../../lib/process-end.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
-import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
+import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { encodeHostPayload } from '../../protocol/host-payloads.ts';
-import type { Interpreter } from '../../protocol/interpreter.ts';
-import { FrameType } from '../../protocol/kernel-frames.ts';
-import { fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
+import { FrameType, HEADER_BYTES } from '../../protocol/kernel-frames.ts';
+import { encodeHostPayload, fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
@@ -27,38 +31,37 @@ import {
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';
 import { Container, LABEL } from './container.ts';
-import { ContainerListener } from './container-listener.ts';
 import { CONTAINER_PATHS, type ContainerSpec, containerCreateOptions, outermost } from './container-spec.ts';
 import type { Engine } from './engine.ts';
 
-/** A container whose pid 1 has let go of the host is given this long to be seen as ended. */
+/** How long the engine may take to report the end of a container after pid 1 has closed its connection. */
 const END_TIMEOUT_MS = 5000;
 
-/** More than any start may take: the signal ends the wait. */
+/** Longer than any start may take: the abort signal ends the wait. */
 const START_TIMEOUT_MS = 3_600_000;
-/** Nothing but what people see of a session depends on it. */
+/** Only the displayed details of a session depend on the result. */
 const INSPECT_TIMEOUT_MS = 5000;
-/** Closing a session waits no longer than this for the engine to clean up. */
+/** The longest that closing a session waits for the engine to clean up. */
 const REMOVAL_TIMEOUT_MS = 2000;
-/** Between the end of something inside and its connection, which was made before. */
+/** How long a connection may arrive after the end of the process that made it. */
 const LATE_CONNECTION_MS = 5000;
 
-/** A kernel that is killed ends sooner; it may be that the container is paused. */
+/** A killed kernel ends sooner than this; if it does not, the container may be paused. */
 const PAUSE_CHECK_MS = 1500;
 
-/** What is the same for every container of an executor. */
+/** Settings that all containers of an executor share. */
 export interface ContainerDefaults extends Omit<ContainerSpec, 'spec' | 'listenerFolder' | 'engine'> {
   readonly engine: Engine;
-  /** What people call the image. */
+  /** The image name to show to users. */
   readonly imageName: string;
   readonly interpreter: Interpreter;
   readonly startTimeoutMs: number;
 }
 
-/** The place of one container among those of its executor. */
+/** A container's number and connection folder within its executor. */
 interface ContainerSlot {
   readonly number: string;
-  /** It is made, and removed, with the container. */
+  /** Created and removed with the container. */
   readonly folder: string;
 }
 
@@ -71,10 +74,10 @@ interface TransportParts {
   readonly proxy: NetworkProxy | undefined;
 }
 
-/** The file with the first token. Pid 1 knows this name. */
+/** The file with the first token. Pid 1 expects this name. */
 const TOKEN_FILE = 'token';
 
-export class ContainerTransport implements SupervisorTransport {
+export class ContainerSupervisorTransport implements SupervisorTransport {
   readonly supervisor: FrameSocket;
   readonly pid: number;
   readonly proxy: NetworkProxy | undefined;
@@ -103,7 +106,7 @@ export class ContainerTransport implements SupervisorTransport {
     defaults: ContainerDefaults,
     spec: EnvironmentSpec,
     slot: ContainerSlot,
-  ): Promise<ContainerTransport> {
+  ): Promise<ContainerSupervisorTransport> {
     const { number, folder } = slot;
     await using undo = new AsyncDisposableStack();
     const stop = new AbortController();
@@ -113,16 +116,16 @@ export class ContainerTransport implements SupervisorTransport {
     fillFolder(folder, spec);
     const listener = await ContainerListener.open(folder);
     undo.defer(() => listener.close());
-    // No other container sees this folder.
+    // Only this container sees the folder.
     const proxy = await openProxy(spec, folder);
     undo.defer(() => proxy?.close());
     const { token, connection } = listener.expect(deadline);
-    connection.catch(() => {}); // met below, or something else has failed before
+    connection.catch(() => {}); // awaited below, unless something else fails first
     writeFileSync(join(folder, TOKEN_FILE), token);
     chmodSync(join(folder, TOKEN_FILE), 0o444);
     const pipes = new FifoPool(folder);
     const filled = pipes.fill();
-    filled.catch(() => {}); // met below
+    filled.catch(() => {}); // awaited below
     const labels = { ...defaults.labels, [LABEL.number]: number };
     const settings = containerCreateOptions({ ...defaults, labels, spec, listenerFolder: folder });
     const container = await Container.create(defaults.engine, defaults.imageName, settings);
@@ -133,25 +136,25 @@ export class ContainerTransport implements SupervisorTransport {
     });
     const [socket, pid] = await Promise.all([joined, pidOf(container), filled]);
     const supervisor = new FrameSocket(socket, fromSupervisor);
-    // Before any user code can run: the socket's name and the token are gone.
+    // Remove the socket's name and the token before any user code can run.
     listener.hide();
     unlinkSync(join(folder, TOKEN_FILE));
     const { uid, gid, home, cwd, limits } = spec;
-    // The engine has found its folders by their names: pid 1 looks whether they are those that were meant.
+    // The engine found the folders by name, so pid 1 checks that they are the intended ones.
     const folders = process.platform === 'linux' ? [...spec.readable, ...outermost(spec.writable)] : [];
     const named = folders.flatMap(({ path, at, id }) => (id ? [{ path: at ?? path, id }] : []));
     const port = proxy && proxyPort(CONTAINER_PATHS.listener);
     const policy = { uid, gid, home, cwd, limits, folders: named, proxy: port };
     supervisor.send(FrameType.open, 0, encodeHostPayload('openContainer', { policy }));
     undo.defer(() => supervisor.close());
-    // The image may have a pid 1 that sends nothing more.
+    // Pid 1 may come from the image and never send anything.
     await raceAbort(supervisor.firstFrame, deadline, () => notReady(defaults.startTimeoutMs, deadline.reason));
     undo.move();
     stop.abort();
-    return new ContainerTransport(defaults, slot, { supervisor, pid, container, listener, pipes, proxy });
+    return new ContainerSupervisorTransport(defaults, slot, { supervisor, pid, container, listener, pipes, proxy });
   }
 
-  /** Resolves when it was released; false where the engine may still have the container. */
+  /** Resolves when the container is released; false if the engine may still have it. */
   get gone(): Promise<boolean> {
     return this.#gone.promise;
   }
@@ -168,7 +171,7 @@ export class ContainerTransport implements SupervisorTransport {
     } catch (cause) {
       stdout.close();
       stderr.close();
-      // A paused container would otherwise keep waiting for a kernel that is not wanted any more.
+      // Otherwise a paused container keeps waiting for a kernel that is no longer needed.
       if (late.aborted) void this.close();
       const why = late.aborted ? `was not there after ${this.#startTimeoutMs / 1000} s` : 'ended before it was there';
       throw new CellaError('CONTAINER_FAILED', `A kernel in a container ${why}.`, { cause });
@@ -177,7 +180,7 @@ export class ContainerTransport implements SupervisorTransport {
     }
   }
 
-  /** The image may have a pid 1 that answers, and never reports that it is ready. */
+  /** Pid 1 may come from the image, and answer without ever reporting that it is ready. */
   async awaitAnswer<T>(answer: Promise<T>): Promise<T> {
     return await withTimeout(answer, this.#startTimeoutMs, () => {
       void this.close();
@@ -187,19 +190,19 @@ export class ContainerTransport implements SupervisorTransport {
 
   async exitReason(): Promise<ProcessExit> {
     try {
-      // Its pid 1 is known to have ended a moment before the engine notices.
+      // The connection shows the end of pid 1 slightly before the engine notices it.
       if (!this.#released) await this.#container.ended(END_TIMEOUT_MS);
       const { OOMKilled, ExitCode } = await this.#container.state();
       if (OOMKilled) return { outOfMemory: true, signal: 'SIGKILL' };
       return { signal: 'SIGKILL', environmentEnded: `its container has ended with code ${ExitCode}` };
     } catch {
-      // It was removed or paused, or the engine does not answer: it is ended now.
+      // The container was removed or paused, or the engine does not answer.
       await this.close();
       return { signal: 'SIGKILL', environmentEnded: 'its container has ended' };
     }
   }
 
-  /** The engine kills what is in a container when it removes it. */
+  /** Removing a container kills the processes in it. */
   kill(): Promise<void> {
     return this.close();
   }
@@ -222,16 +225,16 @@ export class ContainerTransport implements SupervisorTransport {
 
 /** Writes the container's passwd and group files, next to the socket and the FIFOs. */
 function fillFolder(folder: string, { uid, gid, home }: EnvironmentSpec): void {
-  // Calls of a few microseconds each: going through the thread pool would cost more than they do.
+  // These calls take microseconds each; the thread pool would cost more than they do.
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'passwd'), `cella:x:${uid}:${gid}:cella:${home}:/bin/sh\n`);
   writeFileSync(join(folder, 'group'), `cella:x:${gid}:\n`);
-  // Whatever the umask of this process is.
+  // mkdir applies this process's umask.
   chmodSync(folder, 0o755);
   for (const name of ['passwd', 'group']) chmodSync(join(folder, name), 0o644);
 }
 
-/** A short program may have ended before the host has accepted its connection. */
+/** A short program may end before the host accepts its connection. */
 function withLateConnection(signal: AbortSignal): AbortSignal {
   const over = new AbortController();
   const wait = () => void setTimeout(() => over.abort(signal.reason), LATE_CONNECTION_MS).unref();
@@ -239,19 +242,19 @@ function withLateConnection(signal: AbortSignal): AbortSignal {
   return over.signal;
 }
 
-/** As the host sees it; 0 where the engine is too busy to say. */
+/** The container's pid on the host; 0 if the engine is too busy to report it. */
 async function pidOf(container: Container): Promise<number> {
-  const told = container.state().then(
+  const pid = container.state().then(
     ({ Pid }) => Pid,
     () => 0, // the start reports the reason
   );
-  return await Promise.race([told, delay(INSPECT_TIMEOUT_MS, 0, { ref: false })]);
+  return await Promise.race([pid, delay(INSPECT_TIMEOUT_MS, 0, { ref: false })]);
 }
 
 async function isPaused(container: Container): Promise<boolean> {
   return await container.state().then(
     ({ Paused }) => Paused,
-    () => false, // an engine that does not answer may be busy, as all else is
+    () => false, // an engine that does not answer may just be busy
   );
 }
 
@@ -273,12 +276,12 @@ const STOCK = 8;
 const FEW = 3;
 
 interface FifoPair {
-  /** Their names in the folder. */
+  /** File names in the folder. */
   readonly out: string;
   readonly err: string;
   readonly stdout: PipeSource;
   readonly stderr: PipeSource;
-  /** Once the other ends are open, or never will be. */
+  /** Call when the other ends are open, or can no longer be opened. */
   forget(): void;
 }
 
@@ -286,24 +289,24 @@ class FifoPool {
   readonly #folder: string;
   readonly #ready: number[] = [];
   #made = 0;
-  /** Makes sure that there are some. */
+  /** Makes pairs until some are ready. */
   readonly fill = singleFlight(() => this.#make());
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** A pair with our ends open, so that opening the other ends does not block. */
+  /** Takes a pair with the host's ends open, so that opening the other ends does not block. */
   async take(): Promise<FifoPair> {
     if (this.#ready.length === 0) await this.fill();
     const number = this.#ready.shift();
     if (number === undefined) throw new CellaError('CONTAINER_FAILED', 'There is no pipe for the output of a kernel.');
-    // A failure is reported when the last pair is taken.
+    // If this fails, the error is reported when the last pair is taken.
     if (this.#ready.length < FEW) this.fill().catch(() => {});
     const [out, err] = fifoNames(number);
     const opened: PipeSource[] = [];
     const forget = () => {
-      // The folder may be gone with its container.
+      // The folder may have been removed with its container.
       for (const name of [out, err]) rmSync(join(this.#folder, name), { force: true });
     };
     try {
@@ -319,7 +322,7 @@ class FifoPool {
   async #make(): Promise<void> {
     const numbers = Array.from({ length: STOCK }, () => this.#made++);
     const paths = numbers.flatMap(fifoNames).map((name) => join(this.#folder, name));
-    // Code may open /dev/stdout again, whichever user it is.
+    // Code can reopen /dev/stdout, as any user.
     await runProgram('mkfifo', ['-m', '666', '--', ...paths], MKFIFO_TIMEOUT_MS);
     this.#ready.push(...numbers);
   }
@@ -327,4 +330,100 @@ class FifoPool {
 
 function fifoNames(number: number): [out: string, err: string] {
   return [`${number}.out`, `${number}.err`];
+}
+
+const SOCKET_NAME = 'host';
+const TOKEN_BYTES = 32;
+/** Limits the number and the duration of connections that have not sent a token yet. */
+const MOST_UNAUTHENTICATED = 16;
+const TOKEN_TIMEOUT_MS = 5000;
+
+interface PendingConnection {
+  readonly token: Buffer;
+  readonly connection: Promise<Socket>;
+}
+
+export class ContainerListener {
+  readonly #folder: string;
+  readonly #server: Server;
+  readonly #expected = new Map<string, PromiseWithResolvers<Socket>>();
+  readonly #unauthenticated = new Set<Socket>();
+  #open = true;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+    this.#server = createServer((socket) => this.#meet(socket));
+    this.#server.unref();
+  }
+
+  static async open(folder: string): Promise<ContainerListener> {
+    const listener = new ContainerListener(folder);
+    try {
+      await listenInFolder(listener.#server, folder, SOCKET_NAME);
+      return listener;
+    } catch (error) {
+      listener.close();
+      throw error;
+    }
+  }
+
+  /** Expects one connection that begins with the returned token, until `signal` aborts. */
+  expect(signal: AbortSignal): PendingConnection {
+    const token = randomBytes(TOKEN_BYTES);
+    const key = token.toString('hex');
+    const met = Promise.withResolvers<Socket>();
+    this.#expected.set(key, met);
+    const giveUp = () => {
+      this.#expected.delete(key);
+      met.reject(signal.reason);
+    };
+    const aborting = onAbort(signal, giveUp);
+    const connection = met.promise.finally(() => aborting[Symbol.dispose]());
+    return { token, connection };
+  }
+
+  /** Removes the socket's name, so that only a process that already holds the socket can still connect. */
+  hide(): void {
+    unlinkSync(join(this.#folder, SOCKET_NAME));
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#server.close();
+    for (const socket of this.#unauthenticated) socket.destroy();
+    for (const met of this.#expected.values()) met.reject(new Error('the listener was closed'));
+    this.#expected.clear();
+  }
+
+  #meet(socket: Socket): void {
+    const [oldest] = this.#unauthenticated;
+    if (oldest && this.#unauthenticated.size >= MOST_UNAUTHENTICATED) oldest.destroy();
+    this.#unauthenticated.add(socket);
+    const sendAway = () => socket.destroy();
+    const timer = setTimeout(sendAway, TOKEN_TIMEOUT_MS).unref();
+    const listen = () => {
+      const said: Buffer | null = socket.read(HEADER_BYTES + TOKEN_BYTES);
+      if (said === null) return;
+      const met = this.#take(said);
+      if (!met) return void socket.destroy();
+      // Errors still close the socket until its new owner listens.
+      socket.off('readable', listen).off('close', leave);
+      leave();
+      met.resolve(socket);
+    };
+    const leave = () => {
+      clearTimeout(timer);
+      this.#unauthenticated.delete(socket);
+    };
+    socket.on('readable', listen).on('error', sendAway).on('close', leave);
+  }
+
+  #take(said: Buffer): PromiseWithResolvers<Socket> | undefined {
+    if (said.readUInt32LE(0) !== TOKEN_BYTES || said.readUInt8(4) !== FrameType.join) return undefined;
+    const key = said.toString('hex', HEADER_BYTES);
+    const met = this.#expected.get(key);
+    this.#expected.delete(key);
+    return met;
+  }
 }

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { LABEL, type Owner, removeOrphans } from './container.ts';
+import { LABEL, type Owner, removeOrphans, runThrowaway } from './container.ts';
 import { connectEngine } from './engine.ts';
 
 /** An engine with these containers, each by its id; gives those that it was told to remove. */
@@ -49,4 +49,52 @@ it('removes of its own what is not in use any more', async () => {
   const { engine, folder, removed } = await engineWith([of('me', 'running', '1'), of('me', 'exited', '2')]);
   await removeOrphans(engine, folder, owner, new Set(['1']));
   expect(removed).toEqual(['meexited2']);
+});
+
+/** Frames of output as engines send them. */
+function frame(stream: number, text: string): Buffer {
+  const [head, bytes] = [Buffer.alloc(8), Buffer.from(text)];
+  head.writeUInt8(stream, 0);
+  head.writeUInt32BE(bytes.length, 4);
+  return Buffer.concat([head, bytes]);
+}
+
+/** What is read of a container whose engine sends this. */
+async function heardOf(sent: Buffer) {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-output-'));
+  let attached: ServerResponse | undefined;
+  const server = createServer((request, response) => {
+    const { method = '', url = '' } = request;
+    if (url === '/_ping') response.writeHead(200, { Server: 'Docker/20.10.24 (linux)' }).end('OK');
+    else if (url.includes('/containers/create')) response.writeHead(201).end('{"Id":"c1"}');
+    else if (url.includes('/attach')) {
+      attached = response.writeHead(200, { 'content-type': 'application/vnd.docker.raw-stream' });
+      response.flushHeaders();
+    } else {
+      response.writeHead(204).end();
+      if (method === 'POST') attached?.end(sent);
+    }
+  });
+  server.listen(join(folder, 'socket'));
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const engine = await connectEngine(join(folder, 'socket'));
+  return await runThrowaway(engine, {
+    ...{ image: 'sha256:1', name: 'an image', argv: ['python3'], as: 'nobody', labels: {}, timeoutMs: 10_000 },
+  });
+}
+
+it('reads what a container writes letter by letter, to its output and its errors', async () => {
+  const letters = Array.from({ length: 20_000 }, (_, n) => frame(n % 4 === 0 ? 2 : 1, 'x'));
+  const sent = Buffer.concat([frame(1, 'é'), ...letters, frame(1, ''), frame(2, 'end')]);
+  const expected = { kind: 'ended', output: `é${'x'.repeat(15_000)}`, errors: `${'x'.repeat(5000)}end` };
+  expect(await heardOf(sent)).toEqual(expected);
+});
+
+it('refuses what is no output of a container', async () => {
+  await expect(heardOf(frame(7, 'x'))).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
 });

@@ -1,21 +1,21 @@
-/** One container from creation to removal; throwaway containers; removal of containers that dead processes left. */
+/** One container from creation to removal; throwaway containers; removal of containers that dead processes left behind. */
 
 import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
 import { onAbort } from '../../lib/abort.ts';
 import type { ProcessState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { ask, call, type Engine, isGone, reasonOf } from './engine.ts';
+import { askEngine, callEngine, type Engine, isNotFound, reasonOf } from './engine.ts';
 
-/** An engine that hangs must not hold up others for a container that is not needed any more. */
+/** An engine that hangs must not delay callers that no longer need a container. */
 const REMOVE_TIMEOUT_MS = 10_000;
 const INSPECT_TIMEOUT_MS = 10_000;
-/** On a machine that makes many containers at once, also one that is well takes seconds to answer. */
+/** Even a healthy engine takes seconds to answer if many containers are being created at once. */
 const PING_TIMEOUT_MS = 15_000;
 const MOST_OUTPUT = 4000;
 
@@ -43,44 +43,46 @@ export class Container {
     this.#container = engine.docker.getContainer(id);
   }
 
-  /** `image` is what people call it. */
+  /** `image` is the name to show to users. */
   static async create(engine: Engine, image: string, settings: Docker.ContainerCreateOptions): Promise<Container> {
     const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings, abortSignal });
-    // One that is busy takes long to make a container, and answers at once; one that hangs does neither.
+    // A busy engine is slow to create a container but answers a ping; an engine that hangs does neither.
     const hung = Promise.withResolvers<never>();
-    call(engine, 'asking whether it is there', () => engine.docker.ping(), { timeoutMs: PING_TIMEOUT_MS }).catch(
+    callEngine(engine, 'asking whether it is there', () => engine.docker.ping(), { timeoutMs: PING_TIMEOUT_MS }).catch(
       hung.reject,
     );
-    const { id } = await Promise.race([call(engine, 'making a container', create, { image }), hung.promise]);
+    const { id } = await Promise.race([callEngine(engine, 'making a container', create, { image }), hung.promise]);
     return new Container(engine, id);
   }
 
   async start(): Promise<void> {
-    await call(this.#engine, 'starting a container', (abortSignal) => this.#container.start({ abortSignal }));
+    await callEngine(this.#engine, 'starting a container', (abortSignal) => this.#container.start({ abortSignal }));
   }
 
   async state(): Promise<ContainerState> {
     const look = (abortSignal: AbortSignal) => this.#container.inspect({ abortSignal });
-    return (await ask(this.#engine, 'looking at a container', Inspected, look, { timeoutMs: INSPECT_TIMEOUT_MS }))
+    return (await askEngine(this.#engine, 'looking at a container', Inspected, look, { timeoutMs: INSPECT_TIMEOUT_MS }))
       .State;
   }
 
-  /** Waits for its end; rejects where that does not come in time. */
+  /** Waits for the container to end; rejects on timeout. */
   async ended(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const wait = (abortSignal: AbortSignal) => this.#container.wait({ abortSignal });
-    await call(this.#engine, 'waiting for the end of a container', wait, { timeoutMs, signal });
+    await callEngine(this.#engine, 'waiting for the end of a container', wait, { timeoutMs, signal });
   }
 
-  /** What it has said last, before it was silent. */
+  /** The container's last output. */
   async lastOutput(): Promise<string> {
     const options = { stdout: true, stderr: true, tail: 20, follow: false } as const;
     const read = () => this.#container.logs(options);
-    const log = await call(this.#engine, 'reading the log of a container', read, { timeoutMs: INSPECT_TIMEOUT_MS });
-    const { output, errors } = await collectOutput(this.#engine.docker, Readable.from([log]));
+    const log = await callEngine(this.#engine, 'reading the log of a container', read, {
+      timeoutMs: INSPECT_TIMEOUT_MS,
+    });
+    const { output, errors } = await collectOutput(Readable.from([log]));
     return `${output}${errors}`.trim().slice(-MOST_OUTPUT);
   }
 
-  /** Whatever it does. False where the engine could not be asked. */
+  /** Removes the container in any state. Resolves with false if the engine could not be reached. */
   remove(): Promise<boolean> {
     this.#removed ??= this.#remove();
     return this.#removed;
@@ -88,36 +90,38 @@ export class Container {
 
   async #remove(): Promise<boolean> {
     if (await this.#tryToRemove()) return true;
-    // Podman keeps one that is paused.
+    // Podman does not remove a paused container.
     const unpause = (abortSignal: AbortSignal) => this.#container.unpause({ abortSignal });
-    await call(this.#engine, 'letting a container go on', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(() => {}); // it was not
+    await callEngine(this.#engine, 'letting a container go on', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(
+      () => {},
+    ); // it was not
     return await this.#tryToRemove();
   }
 
   async #tryToRemove(): Promise<boolean> {
     const remove = (abortSignal: AbortSignal) => this.#container.remove({ force: true, v: true, abortSignal });
     try {
-      await call(this.#engine, 'removing a container', remove, { timeoutMs: REMOVE_TIMEOUT_MS });
+      await callEngine(this.#engine, 'removing a container', remove, { timeoutMs: REMOVE_TIMEOUT_MS });
       return true;
     } catch (error) {
-      return error instanceof Error && isGone(error.cause);
+      return error instanceof Error && isNotFound(error.cause);
     }
   }
 }
 
 export interface ThrowawayRun {
-  /** By its id: a name may mean another one by now. */
+  /** The image id. A name could mean another image by now. */
   readonly image: string;
-  /** What people call it. */
+  /** The image name to show to users. */
   readonly name: string;
   readonly argv: readonly string[];
-  /** `root`: it may change its files, which are thrown away unless `finished` keeps them. */
+  /** A `root` container can change its files, which are discarded unless `finished` keeps them. */
   readonly as: 'nobody' | 'root';
   readonly mounts?: Docker.MountConfig;
   readonly labels: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called when it has ended, before it is removed. */
+  /** Called after the container ends and before it is removed. */
   readonly finished?: (container: Docker.Container) => Promise<void>;
 }
 
@@ -138,23 +142,23 @@ export async function runThrowaway(engine: Engine, once: ThrowawayRun): Promise<
   const { name, signal } = once;
   const create = (abortSignal: AbortSignal) =>
     engine.docker.createContainer({ ...throwawayOptions(once), abortSignal });
-  const container = await call(engine, 'making a container', create, { image: name, signal });
+  const container = await callEngine(engine, 'making a container', create, { image: name, signal });
   let hangUp = () => {};
   try {
     const attach = () => container.attach({ stream: true, stdout: true, stderr: true });
-    const stream = await call(engine, 'attaching to a container', attach, { signal });
+    const stream = await callEngine(engine, 'attaching to a container', attach, { signal });
     hangUp = () => void ('destroy' in stream && typeof stream.destroy === 'function' && stream.destroy());
-    const heard = collectOutput(engine.docker, stream);
-    await call(engine, 'starting a container', (abortSignal) => container.start({ abortSignal }), { signal });
-    const all = await withinTimeout(heard, once);
+    const collected = collectOutput(stream);
+    await callEngine(engine, 'starting a container', (abortSignal) => container.start({ abortSignal }), { signal });
+    const all = await withinTimeout(collected, once);
     await once.finished?.(container);
     return { kind: 'ended', ...all };
   } catch (error) {
-    // Docker tells at the start, Podman when it is attached to. All else is the engine's own trouble.
+    // Docker reports this at the start, Podman on attach. Any other error is a problem of the engine.
     if (error instanceof CellaError && isExecProblem(error)) return { kind: 'absent', reason: reasonOf(error.cause) };
     throw error;
   } finally {
-    // An engine removes a container only after its listeners have disconnected.
+    // An engine removes a container only after its listeners disconnect.
     hangUp();
     await new Container(engine, container.id).remove();
   }
@@ -170,32 +174,76 @@ function isExecProblem(error: CellaError): boolean {
   return /executable file|no such file|not found|exec format|permission denied/i.test(error.message);
 }
 
-/** Settles with the end of the stream: that of a container's output is the end of the container. */
-function collectOutput(docker: Docker, stream: NodeJS.ReadableStream): Promise<ContainerOutput> {
-  const [output, errors] = [new PassThrough(), new PassThrough()];
-  docker.modem.demuxStream(stream, output, errors);
+/** Settles when the stream ends, which is when the container ends. */
+export function collectOutput(stream: NodeJS.ReadableStream): Promise<ContainerOutput> {
+  const [decoder, output, errors] = [new AttachDecoder(), new TextDecoder(), new TextDecoder()];
   const parts = { output: '', errors: '' };
-  const heard = Promise.withResolvers<ContainerOutput>();
-  const keep = (which: 'output' | 'errors') => (chunk: string) => {
-    parts[which] += chunk;
-    if (parts.output.length + parts.errors.length <= MOST_CHARACTERS) return;
-    stream.pause();
-    heard.reject(new Error('it says too much'));
+  const collected = Promise.withResolvers<ContainerOutput>();
+  const take = (chunk: Buffer) => {
+    try {
+      for (const { kind, bytes } of decoder.push(chunk)) {
+        if (kind === 'errors') parts.errors += errors.decode(bytes, { stream: true });
+        else parts.output += output.decode(bytes, { stream: true });
+      }
+      if (parts.output.length + parts.errors.length > MOST_CHARACTERS) throw new Error('it says too much');
+    } catch (error) {
+      stream.off('data', take);
+      stream.pause();
+      collected.reject(error);
+    }
   };
-  output.setEncoding('utf8').on('data', keep('output'));
-  errors.setEncoding('utf8').on('data', keep('errors'));
-  stream.on('end', () => setImmediate(() => heard.resolve(parts)));
-  stream.on('error', heard.reject);
-  heard.promise.catch(() => {}); // the caller gets the rejection
-  return heard.promise;
+  stream.on('data', take);
+  stream.on('end', () => {
+    collected.resolve({ output: parts.output + output.decode(), errors: parts.errors + errors.decode() });
+  });
+  stream.on('error', collected.reject);
+  collected.promise.catch(() => {}); // the caller gets the rejection
+  return collected.promise;
 }
 
-async function withinTimeout<T>(heard: Promise<T>, { name, timeoutMs, signal }: ThrowawayRun): Promise<T> {
+const FRAME_HEAD_BYTES = 8;
+const STDERR = 2;
+
+/**
+ * Decodes container output as engines send it: frames of a stream number, three zero bytes, a length and the data. The client
+ * library decodes recursively, so a container that writes byte by byte would overflow its stack.
+ */
+export class AttachDecoder {
+  readonly #head = Buffer.alloc(FRAME_HEAD_BYTES);
+  #headHas = 0;
+  /** Bytes of the current frame that are still missing. */
+  #left = 0;
+
+  *push(chunk: Buffer): Generator<{ readonly kind: keyof ContainerOutput; readonly bytes: Buffer }> {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#left === 0) {
+        at += this.#fillHead(chunk, at);
+        continue;
+      }
+      const bytes = chunk.subarray(at, at + this.#left);
+      this.#left -= bytes.length;
+      at += bytes.length;
+      yield { kind: this.#head[0] === STDERR ? 'errors' : 'output', bytes };
+    }
+  }
+
+  #fillHead(chunk: Buffer, at: number): number {
+    const count = chunk.copy(this.#head, this.#headHas, at, at + FRAME_HEAD_BYTES - this.#headHas);
+    this.#headHas += count;
+    if (this.#headHas < FRAME_HEAD_BYTES) return count;
+    this.#headHas = 0;
+    if ((this.#head[0] ?? 0) > STDERR) throw new Error('the engine sends what is no output of a container');
+    this.#left = this.#head.readUInt32BE(4);
+    return count;
+  }
+}
+
+async function withinTimeout<T>(collected: Promise<T>, { name, timeoutMs, signal }: ThrowawayRun): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs);
   using _ = onAbort(signal, () => late.reject(signal?.reason));
   try {
-    return await Promise.race([heard, late.promise]);
+    return await Promise.race([collected, late.promise]);
   } catch (error) {
     signal?.throwIfAborted();
     throw imageUnusable(name, `its Python cannot be asked: ${reasonOf(error)}`);
@@ -224,10 +272,10 @@ function throwawayOptions({ image, argv, as, mounts = [], labels }: ThrowawayRun
       Memory: 1024 * MB,
       MemorySwap: 1024 * MB,
       PidsLimit: 64,
-      // Whatever it says is read as it comes, and nothing is kept on disk.
+      // The output is read as it arrives; nothing is stored on disk.
       LogConfig: { Type: 'none', Config: {} },
       Mounts: mounts,
-      // Podman raises what is not named, which not everybody who runs it may do.
+      // Podman raises limits that are not set here, which an unprivileged user may not be allowed to do.
       Ulimits: Object.entries(THROWAWAY_LIMITS).map(([Name, limit]) => ({ Name, Soft: limit, Hard: limit })),
     },
   };
@@ -237,10 +285,10 @@ const ListedContainers = z.array(
   z.object({ Id: z.string(), State: z.string(), Labels: z.record(z.string(), z.string()) }),
 );
 
-/** Podman calls one `stopped` until it has tidied up after it. */
+/** Podman reports a container as `stopped` until it has cleaned up. */
 const ENDED_STATES = new Set(['exited', 'stopped', 'dead']);
 
-/** `ours` are the numbers that this process uses. Containers of other data folders are not even looked at. */
+/** `ours` are the numbers that this process uses. Ignores containers of other data folders. */
 export async function removeOrphans(
   engine: Engine,
   dataDir: string,
@@ -249,18 +297,18 @@ export async function removeOrphans(
 ): Promise<void> {
   const label = [`${LABEL.cella}=1`, `${LABEL.data}=${dataId(dataDir)}`];
   const list = () => engine.docker.listContainers({ all: true, filters: { label } });
-  const listed = await ask(engine, 'listing containers', ListedContainers, list);
+  const listed = await askEngine(engine, 'listing containers', ListedContainers, list);
   const left = listed.filter(({ State, Labels }) => {
     const whose = Labels[LABEL.owner] ?? '';
     if (whose === owner.self) return !ours.has(Labels[LABEL.number] ?? '');
     const seen = owner.stateOf(whose);
-    // Where the owner cannot be seen (before a reboot, or in another container), it has let go of what has ended.
+    // If the owner is not visible (it ran before a reboot, or in another container), only ended containers are orphans.
     return seen === 'dead' || (seen === 'unknown' && ENDED_STATES.has(State));
   });
   await Promise.all(left.map(({ Id }) => new Container(engine, Id).remove()));
 }
 
-/** Removes the connection folders of dead processes. Returns those of other processes that may be alive. */
+/** Removes the connection folders of dead processes. Returns the folders of other processes that may be alive. */
 export async function removeOrphanFolders(parent: string, owner: Owner): Promise<string[]> {
   const others = (await readdir(parent)).filter((name) => name !== owner.self);
   const dead = others.filter((name) => owner.stateOf(name) === 'dead');
@@ -268,11 +316,11 @@ export async function removeOrphanFolders(parent: string, owner: Owner): Promise
   return others.filter((name) => !dead.includes(name));
 }
 
-/** One process, told apart from any other that has, had or will have its pid. */
+/** Identifies one process, distinct from every other process that ever has the same pid. */
 export interface Owner {
-  /** A word for this process. */
+  /** Identifies this process. */
   readonly self: string;
-  /** What has become of another. `unknown`: it runs, or ran, where this process cannot see it. */
+  /** The state of another process. `unknown`: it runs, or ran, out of sight of this process. */
   stateOf(owner: string): ProcessState;
 }
 
@@ -282,7 +330,7 @@ export function labelsOf(dataDir: string, owner: string): Record<string, string>
   return { [LABEL.cella]: '1', [LABEL.data]: dataId(dataDir), [LABEL.owner]: owner };
 }
 
-/** One word for a data folder; the folder itself stays unnamed. */
+/** An id for a data folder that does not reveal its path. */
 export function dataId(dataDir: string): string {
   return createHash('sha256').update(realpathSync.native(dataDir)).digest('hex').slice(0, 32);
 }

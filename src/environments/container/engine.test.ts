@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Container } from './container.ts';
-import { call, connectEngine, type Engine, findEngine, usualSockets } from './engine.ts';
-import { listImages } from './image-list.ts';
+import { callEngine, connectEngine, type Engine, findEngine, usualSockets } from './engine.ts';
 import { findImage } from './image-python.ts';
+import { listImages } from './image-store.ts';
 
 let folder: string;
 const closing: (() => Promise<void>)[] = [];
@@ -129,13 +129,13 @@ describe('call', () => {
   const engine = { address: 'unix:///engine' };
 
   it('gives up an engine that does not answer', async () => {
-    const silent = call(engine, 'starting a container', () => new Promise(() => {}), { timeoutMs: 20 });
+    const silent = callEngine(engine, 'starting a container', () => new Promise(() => {}), { timeoutMs: 20 });
     await expect(silent).rejects.toMatchObject(unreachable(/did not answer within 0\.02 s: starting a container/));
   });
 
   it('stops waiting when its caller does', async () => {
     const stop = new AbortController();
-    const silent = call(engine, 'starting a container', () => new Promise(() => {}), { signal: stop.signal });
+    const silent = callEngine(engine, 'starting a container', () => new Promise(() => {}), { signal: stop.signal });
     stop.abort(new Error('enough'));
     await expect(silent).rejects.toThrow('enough');
   });
@@ -150,7 +150,8 @@ describe('call', () => {
       else json({ message: 'OCI runtime error:\n  no space left on device.\n' }, 500)(request, response);
     });
     const { docker: client, address } = await connectEngine(socket);
-    const look = (image: string) => call({ address }, 'looking', () => client.getImage(image).inspect(), { image });
+    const look = (image: string) =>
+      callEngine({ address }, 'looking', () => client.getImage(image).inspect(), { image });
     await expect(look('none')).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND', details: { image: 'none' } });
     await expect(look('gone')).rejects.toMatchObject(unreachable(/broke the connection off/));
     await expect(look('full')).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** The container engine: finding it, calling it with a timeout, and turning its errors into ours. */
+/** Finds the container engine, calls it with timeouts, and converts its errors. */
 
 import { statSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
@@ -7,18 +7,19 @@ import type Docker from 'dockerode';
 import { z } from 'zod';
 import { raceAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { firstProblem } from '../../protocol/parse.ts';
 import { DEFAULT_IMAGE } from './image-names.ts';
 
 export interface Engine extends EngineIdentity {
   readonly docker: Docker;
-  /** `unix:///run/docker.sock`. */
+  /** For example `unix:///run/docker.sock`. */
   readonly address: string;
-  /** Whether it is a user's own, without root's rights: ids inside are then not those of the machine. */
+  /** Whether the engine runs without root. Ids inside its containers then differ from those on the machine. */
   readonly rootless: boolean;
 }
 
 export interface EngineCallOptions {
-  /** The image that a 404 speaks of. */
+  /** The image that a 404 refers to. */
   readonly image?: string;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -27,12 +28,12 @@ export interface EngineCallOptions {
 const CONNECT_TIMEOUT_MS = 15_000;
 const CALL_TIMEOUT_MS = 30_000;
 
-/** `address` is the option or DOCKER_HOST; without one the usual sockets are tried, those of a user in `runtimeDir`. */
+/** `address` is the option or DOCKER_HOST. Without it, tries the usual sockets, and the user's own in `runtimeDir`. */
 export async function connectEngine(address?: string, runtimeDir?: string): Promise<Engine> {
   return address === undefined ? await findEngine(usualSockets(runtimeDir)) : await connectTo(socketOf(address));
 }
 
-/** The first that answers. */
+/** Returns the first engine that answers. */
 export async function findEngine(sockets: readonly string[]): Promise<Engine> {
   const tried: string[] = [];
   for (const socket of sockets) {
@@ -47,8 +48,8 @@ export async function findEngine(sockets: readonly string[]): Promise<Engine> {
   throw new CellaError('ENGINE_UNREACHABLE', message, { details: { tried } });
 }
 
-/** One call to the engine: bounded in time, and with an error that says what was wanted. */
-export async function call<T>(
+/** Makes one call to the engine with a timeout. Errors name the attempted operation. */
+export async function callEngine<T>(
   { address }: Pick<Engine, 'address'>,
   what: string,
   work: (signal: AbortSignal) => Promise<T>,
@@ -69,40 +70,40 @@ export async function call<T>(
   }
 }
 
-/** The same where the answer is looked at: whatever speaks at the socket may say anything. */
-export async function ask<T>(
+/** Like `call`, but validates the answer: any program could be listening on the socket. */
+export async function askEngine<T>(
   engine: Pick<Engine, 'address'>,
   what: string,
   answer: z.ZodType<T>,
   work: (signal: AbortSignal) => Promise<unknown>,
   options?: EngineCallOptions,
 ): Promise<T> {
-  const told = answer.safeParse(await call(engine, what, work, options));
-  if (told.success) return told.data;
-  const [issue] = told.error.issues;
-  const where = issue?.path.map(String).join('.') || 'it';
-  const message = `The container engine at ${engine.address} answered what cannot be understood: ${what} (${where}: ${issue?.message}).`;
-  throw new CellaError('CONTAINER_FAILED', message, { cause: told.error, details: { address: engine.address } });
+  const parsed = answer.safeParse(await callEngine(engine, what, work, options));
+  if (parsed.success) return parsed.data;
+  const message = `The container engine at ${engine.address} answered what cannot be understood: ${what} (${firstProblem(parsed.error)}).`;
+  throw new CellaError('CONTAINER_FAILED', message, { cause: parsed.error, details: { address: engine.address } });
 }
 
 async function connectTo(socket: string): Promise<Engine> {
   const address = `unix://${socket}`;
   const { default: Client } = await import('dockerode');
-  // What the client would take from the environment by itself is taken away from it.
+  // Keeps the client from reading these settings from the environment.
   const nothing = { host: undefined, port: undefined, ca: undefined, cert: undefined, key: undefined };
   const settings = { ...nothing, socketPath: socket, protocol: 'http', timeout: undefined } as const;
   const hello = async (signal: AbortSignal) => {
-    // Made in here, since it still looks at DOCKER_HOST and refuses what it cannot read.
+    // Created inside the `try`: the client still reads DOCKER_HOST, and throws if it cannot parse it.
     const docker = new Client(settings);
     return { docker, called: await identifyEngine(docker, signal) };
   };
-  const { docker, called } = await call({ address }, 'asking who it is', hello, { timeoutMs: CONNECT_TIMEOUT_MS });
-  // Whoever runs an engine has made its socket.
+  const { docker, called } = await callEngine({ address }, 'asking who it is', hello, {
+    timeoutMs: CONNECT_TIMEOUT_MS,
+  });
+  // The user who runs the engine owns its socket.
   if (called) return { docker, address, ...called, rootless: statSync(socket).uid !== 0 };
   throw new CellaError('ENGINE_UNREACHABLE', `What listens at ${address} is no container engine.`);
 }
 
-/** Folders of this machine are mounted into containers, so that an engine elsewhere is of no use. */
+/** Only local engines work, because containers mount folders of this machine. */
 function socketOf(address: string): string {
   const path = address.startsWith('unix://') ? address.slice('unix://'.length) : address;
   if (isAbsolute(path) && !path.includes('\0')) return path;
@@ -127,13 +128,13 @@ function isSocket(path: string): boolean {
   try {
     return statSync(path).isSocket();
   } catch {
-    return false; // not there, or not to be seen: of no use either way
+    return false; // missing or not accessible: unusable either way
   }
 }
 
 interface FailedCall {
   readonly address: string;
-  /** What was wanted: `starting a container`. */
+  /** The operation, for example `starting a container`. */
   readonly what: string;
   readonly image?: string | undefined;
 }
@@ -175,23 +176,23 @@ export function imageNotFound(image: string, cause?: unknown): CellaError {
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }
 
-/** The message of an error, in one line. */
+/** The error's message, on one line. */
 export function reasonOf(error: unknown): string {
   const problem = connectionProblem(error);
   if (problem !== undefined) return problem;
-  const told = EngineMessage.safeParse(EngineReply.safeParse(error).data?.json).data?.message;
-  const text = told ?? (error instanceof Error ? error.message : String(error));
+  const reported = EngineMessage.safeParse(EngineReply.safeParse(error).data?.json).data?.message;
+  const text = reported ?? (error instanceof Error ? error.message : String(error));
   return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '').slice(0, 1000);
 }
 
-/** An answer that never came, as opposed to one that says no. */
+/** Describes an error for which no answer arrived, as opposed to an answer that reports a failure. */
 function connectionProblem(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined;
   return connectionProblems[error.code];
 }
 
-/** Whether asking again has no use. */
-export function isGone(error: unknown): boolean {
+/** Whether asking again is pointless. */
+export function isNotFound(error: unknown): boolean {
   return EngineReply.safeParse(error).data?.statusCode === 404;
 }
 
@@ -206,23 +207,23 @@ const Version = z.object({
   Components: z.array(z.object({ Name: z.string() })).default([]),
 });
 
-/** Undefined where it is no engine. */
+/** Undefined if the server is not a container engine. */
 export async function identifyEngine(docker: Docker, signal: AbortSignal): Promise<EngineIdentity | undefined> {
-  // Podman looks its packages up before it tells its version, which takes seconds on a machine that is busy.
+  // Podman looks up its packages before it reports its version, which takes seconds on a busy machine.
   const called = /^(Docker|Libpod)\/([^\s()]+)/.exec(await serverOf(docker, signal));
   if (called?.[2]) return { name: called[1] === 'Libpod' ? 'podman' : 'docker', version: called[2] };
-  // It may stand behind something that speaks in its own name.
-  const told = Version.safeParse(await docker.version()).data;
-  const podman = told?.Components.some(({ Name }) => /podman/i.test(Name));
-  return told && { name: podman ? 'podman' : 'docker', version: told.Version };
+  // A proxy with its own Server header may stand in front of the engine.
+  const version = Version.safeParse(await docker.version()).data;
+  const podman = version?.Components.some(({ Name }) => /podman/i.test(Name));
+  return version && { name: podman ? 'podman' : 'docker', version: version.Version };
 }
 
-/** `Docker/20.10.24 (linux)`. */
+/** For example `Docker/20.10.24 (linux)`. */
 async function serverOf({ modem }: Docker, abortSignal: AbortSignal): Promise<string> {
-  const told = Promise.withResolvers<unknown>();
+  const dialed = Promise.withResolvers<unknown>();
   const request = { path: '/_ping', method: 'GET', isStream: true, statusCodes: { 200: true }, abortSignal };
-  modem.dial(request, (error: unknown, answer: unknown) => (error ? told.reject(error) : told.resolve(answer)));
-  const answer = await told.promise;
+  modem.dial(request, (error: unknown, answer: unknown) => (error ? dialed.reject(error) : dialed.resolve(answer)));
+  const answer = await dialed.promise;
   if (answer instanceof Readable) answer.resume();
   return PingReply.safeParse(answer).data?.headers.server ?? '';
 }

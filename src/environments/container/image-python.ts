@@ -1,40 +1,46 @@
 /**
- * The Python of an image: asked once in a throwaway container. Its answer is cached in the data folder, with a copy of the
- * kernel's sources that it compiled.
+ * The Python of an image: probed once in a throwaway container. The data folder caches the answer, with a copy of the kernel's
+ * sources and the code that the image's Python compiled from them.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { InterpreterTag, OLDEST_PYTHON, oldVersion, parseJson, probeProgram } from '../../interpreter/find-python.ts';
+import {
+  InterpreterTag,
+  OLDEST_PYTHON,
+  oldVersion,
+  parseJsonOrUndefined,
+  probeProgram,
+} from '../../interpreter/find-python.ts';
 import { type KernelSources, readKernelSources } from '../../interpreter/package-file.ts';
 import { systemCode } from '../../lib/errno.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
+import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { Interpreter } from '../../protocol/interpreter.ts';
 import { imageUnusable, type RunResult, runThrowaway, type ThrowawayRun } from './container.ts';
 import { closedVolumes } from './container-spec.ts';
-import { ask, type Engine } from './engine.ts';
+import { askEngine, type Engine } from './engine.ts';
 import { DEFAULT_IMAGE, splitName } from './image-names.ts';
 
 export interface ImageFacts {
-  /** `sha256:…`; a name may mean another image at another time. */
+  /** For example `sha256:…`. A name can mean another image later. */
   readonly id: string;
-  /** Its path inside. */
+  /** Path in the image. */
   readonly python: string;
   readonly version: readonly [major: number, minor: number, patch: number];
-  /** Where programs are looked up inside. */
+  /** The search path for programs in the image. */
   readonly path: string;
-  /** Where it wants to have volumes. */
+  /** The image's `VOLUME` paths. */
   readonly volumes: readonly string[];
   readonly interpreter: Interpreter;
-  /** A folder of the host with the kernel's code, compiled for this Python. */
+  /** The folder on the host with the kernel's code, compiled for this Python. */
   readonly kernel: string;
 }
 
 export interface ImageOptions {
-  /** On the container that asks it, by which what a killed process leaves behind is found. */
+  /** Labels for the probing container, so that the next process can find it if this one is killed. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -42,7 +48,7 @@ export interface ImageOptions {
 
 const ANSWER_MS = 30_000;
 const FACTS = 'facts.json';
-/** Of what lies in the folder. */
+/** Format version of the cached folder. */
 const FORMAT = 2;
 
 const InspectedImage = z.object({
@@ -62,17 +68,17 @@ const KeptFacts = z.object({
 });
 
 const knownImages = new MemoizedByKey<string, ImageFacts>();
-/** Folders that containers of this process may have before them. */
+/** Folders that containers of this process may have mounted. */
 const usedCopies = new Set<string>();
 
-/** Removes copies for images or versions of Cella that are not used any more. No other process may use the folder. */
+/** Removes copies for images or versions of Cella that are no longer used. No other process may use the folder. */
 export async function forgetUnused(dataDir: string): Promise<void> {
   await removeUnused(cacheIn(dataDir), usedCopies);
 }
 
 const cacheIn = (dataDir: string): string => join(dataDir, 'cache', 'kernel');
 
-/** Without a name, of the default image. An image is asked once; what it said is kept in the data folder. */
+/** Without a name, uses the default image. Probes each image once and caches the answer in the data folder. */
 export async function imageFacts(
   engine: Engine,
   name: string | undefined,
@@ -86,14 +92,17 @@ export async function imageFacts(
 
 type FoundImage = Pick<ImageFacts, 'id' | 'volumes'>;
 
-/** Of the default image without a name. A name that `cella images build` was given stands for what it made of it. */
+/** Without a name, finds the default image. Also accepts a name as given to `cella images build`. */
 export async function findImage(engine: Engine, name?: string, signal?: AbortSignal): Promise<FoundImage> {
   const image = name ?? DEFAULT_IMAGE;
   if (!isReference(image))
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
   const look = async (called: string): Promise<FoundImage> => {
     const inspect = () => engine.docker.getImage(called).inspect();
-    const { Id: id, Config } = await ask(engine, 'looking at the image', InspectedImage, inspect, { image, signal });
+    const { Id: id, Config } = await askEngine(engine, 'looking at the image', InspectedImage, inspect, {
+      image,
+      signal,
+    });
     return { id, volumes: Object.keys(Config?.Volumes ?? {}) };
   };
   return await look(image).catch((error: unknown) => {
@@ -118,10 +127,10 @@ async function findFacts(
   const key = createHash('sha256')
     .update(JSON.stringify([FORMAT, id, sources.hash]))
     .digest('hex');
-  const place = join(parent, key.slice(0, 32));
-  usedCopies.add(place);
-  const kept = await readKeptFacts(place);
-  if (kept) return { ...found, ...kept, kernel: join(place, 'kernel') };
+  const folder = join(parent, key.slice(0, 32));
+  usedCopies.add(folder);
+  const kept = await readKeptFacts(folder);
+  if (kept) return { ...found, ...kept, kernel: join(folder, 'kernel') };
   let staged: string | undefined;
   try {
     staged = await stageSources(parent, sources);
@@ -129,11 +138,11 @@ async function findFacts(
     const kernel = join(staged, 'kernel');
     const answer = await probeImage(engine, { image: id, name, kernel, volumes, labels, timeoutMs, signal });
     const facts = await keepFacts(staged, sources, answer);
-    await publish(staged, place);
-    return { ...found, ...facts, kernel: join(place, 'kernel') };
+    await publish(staged, folder);
+    return { ...found, ...facts, kernel: join(folder, 'kernel') };
   } catch (error) {
     if (staged !== undefined) await rm(staged, { recursive: true, force: true });
-    throw error instanceof CellaError || options.signal?.aborted ? error : notKept(place, error);
+    throw error instanceof CellaError || options.signal?.aborted ? error : notKept(folder, error);
   }
 }
 
@@ -155,25 +164,25 @@ async function keepFacts(
   return facts;
 }
 
-/** Undefined where there is nothing, or nothing whole; that is taken away. */
-async function readKeptFacts(place: string): Promise<z.output<typeof KeptFacts> | undefined> {
-  const text = await readFile(join(place, FACTS), 'utf8').catch(() => undefined);
-  // Another process may put a complete one there at any time, so only what was read counts as broken.
+/** Undefined if nothing is cached. Removes a broken entry. */
+async function readKeptFacts(folder: string): Promise<z.output<typeof KeptFacts> | undefined> {
+  const text = await readFile(join(folder, FACTS), 'utf8').catch(() => undefined);
+  // Another process may write a complete entry at any time, so only content that was read counts as broken.
   if (text === undefined) return undefined;
-  const kept = KeptFacts.safeParse(parseJson(text)).data;
-  if (!kept) await rm(place, { recursive: true, force: true });
-  else await utimes(place, new Date(), new Date()).catch(() => {}); // it only seems to be used less than it is
+  const kept = KeptFacts.safeParse(parseJsonOrUndefined(text)).data;
+  if (!kept) await rm(folder, { recursive: true, force: true });
+  else await utimes(folder, new Date(), new Date()).catch(() => {}); // otherwise it just looks less recently used
   return kept;
 }
 
-/** As engines take it: a name, perhaps with a registry, a tag or a digest, or an id. */
+/** An image reference as engines accept it: a name, optionally with a registry, a tag or a digest; or an id. */
 function isReference(image: string): boolean {
   return /^[A-Za-z0-9][\w.:@/-]{0,500}$/.test(image) && !image.includes('..') && !image.includes('//');
 }
 
-function notKept(place: string, cause: unknown): CellaError {
+function notKept(folder: string, cause: unknown): CellaError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new CellaError('STORAGE_FAILED', `What an image says of itself cannot be kept in ${place}: ${why}.`, {
+  return new CellaError('STORAGE_FAILED', `What an image says of itself cannot be kept in ${folder}: ${why}.`, {
     cause,
   });
 }
@@ -181,13 +190,13 @@ function notKept(place: string, cause: unknown): CellaError {
 export interface ImageProbe extends Pick<ThrowawayRun, 'image' | 'name' | 'labels' | 'timeoutMs' | 'signal'> {
   /** A folder with the kernel's sources. */
   readonly kernel: string;
-  /** Where the image wants to have volumes. */
+  /** The image's `VOLUME` paths. */
   readonly volumes: readonly string[];
 }
 
 export const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
 
-/** The image may have written anything. */
+/** The image may print anything. */
 const ProbeAnswer = z.object({
   version: z.tuple([z.int(), z.int(), z.int()]),
   executable: z.string().startsWith('/').max(4096),
@@ -195,7 +204,7 @@ const ProbeAnswer = z.object({
   machine: z.string().regex(/^[A-Za-z0-9_]{1,32}$/),
   libc: LibC,
   path: z.string().max(8192),
-  /** `frames.py`: its compiled code, and where that belongs. */
+  /** Maps a source such as `frames.py` to its compiled code and the path where that belongs. */
   compiled: z.record(z.string(), z.object({ at: z.string(), code: z.base64() })),
 });
 
@@ -219,41 +228,42 @@ export async function probeImage(engine: Engine, question: ImageProbe): Promise<
   if (first.kind === 'ended') return readAnswer(question.name, first);
   const second = await ask('python');
   if (second.kind === 'ended') return readAnswer(question.name, second);
-  // The first may be there, and for another machine.
+  // The first Python may exist, but for another machine.
   throw imageUnusable(question.name, `it has no Python that runs: ${first.reason}; ${second.reason}`);
 }
 
-function readAnswer(name: string, { output, errors }: Extract<RunResult, { kind: 'ended' }>): ImageProbeAnswer {
+/** `name` is the image name to show to users. */
+export function readAnswer(name: string, { output, errors }: Extract<RunResult, { kind: 'ended' }>): ImageProbeAnswer {
   const line = output.split('\n').find((each) => each.startsWith(ANSWER_MARKER));
-  const told = parseJson(line?.slice(ANSWER_MARKER.length) ?? '');
-  const version = oldVersion(told);
+  const value = parseJsonOrUndefined(line?.slice(ANSWER_MARKER.length) ?? '');
+  const version = oldVersion(value);
   if (version) {
     throw imageUnusable(name, `its Python is ${version.join('.')}, and ${OLDEST_PYTHON} or later is needed`);
   }
-  const answer = ProbeAnswer.safeParse(told);
+  const answer = ProbeAnswer.safeParse(value);
   if (answer.success) return answer.data;
   const words = [errors, output].map((text) => text.trim().split('\n').at(-1)).find(Boolean);
   const said = words ? `: ${JSON.stringify(words.slice(0, 300))}` : '';
   throw imageUnusable(name, `its Python does not answer as one does${said}`);
 }
 
-/** The line that begins with it is the answer; the image may write other lines. python/cella_probe.py has it, too. */
+/** Starts the line with the answer, because the image may print other lines. Also defined in python/cella_probe.py. */
 const ANSWER_MARKER = 'cella-image:';
 
-/** Names from before the version of glibc was part of them. */
+/** Names from before they included the glibc version. */
 const LEGACY_NAMES: Readonly<Record<number, string>> = { 17: 'manylinux2014', 12: 'manylinux2010', 5: 'manylinux1' };
-/** Where the first standard for manylinux stood, by machine. */
+/** The glibc minor version of the first manylinux standard, by machine. */
 const OLDEST_GLIBC: Readonly<Record<string, number>> = { x86_64: 5, i686: 5 };
 const OLDEST_GLIBC_ELSEWHERE = 17;
 
-/** Best first. */
+/** Best match first. */
 export function wheelPlatforms(machine: string, libc: z.output<typeof LibC>): string[] {
   return [...(libc.name === 'musl' ? musl(machine, libc) : glibc(machine, libc)), `linux_${machine}`];
 }
 
 function glibc(machine: string, { version: [major, minor] }: z.output<typeof LibC>): string[] {
   const oldest = OLDEST_GLIBC[machine] ?? OLDEST_GLIBC_ELSEWHERE;
-  // No wheel names another major version, and what one would mean is not known.
+  // No wheel tag names another major version of glibc, so what one would mean is unknown.
   if (major !== 2 || minor < oldest) return [];
   return countDown(minor, oldest).flatMap((each) => {
     const legacy = LEGACY_NAMES[each];
@@ -270,12 +280,12 @@ function countDown(from: number, to: number): number[] {
 }
 
 const STAGING_PREFIX = '.new-';
-/** A staging folder that is older than this was left by a process that has ended. */
+/** A staging folder older than this belongs to a process that has ended. */
 const ABANDONED_AFTER_MS = 3_600_000;
-/** A copy that was not used for this long is removed; it can be made again. */
+/** A copy unused for this long is removed. It can be made again. */
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 
-/** A new staging folder below `parent`, with the sources in `kernel`, readable for all users. */
+/** Creates a staging folder below `parent` with the sources in `kernel`, readable for all users. */
 async function stageSources(parent: string, { files }: KernelSources): Promise<string> {
   await mkdir(parent, { recursive: true, mode: 0o700 });
   await removeAbandoned(parent);
@@ -285,7 +295,7 @@ async function stageSources(parent: string, { files }: KernelSources): Promise<s
   return staged;
 }
 
-/** Only what belongs to a source of ours, and only where its compiled code is looked for. */
+/** Accepts compiled code only for Cella's own sources, and only at the paths where Python looks for it. */
 async function addCompiled(staged: string, { files }: KernelSources, { compiled }: ImageProbeAnswer): Promise<void> {
   for (const [name, { at, code }] of Object.entries(compiled)) {
     const module = /^(?:.*\/)?([A-Za-z0-9_]+)\.py$/.exec(name)?.[1];
@@ -299,10 +309,10 @@ async function addCompiled(staged: string, { files }: KernelSources, { compiled 
   await openFolders(staged);
 }
 
-/** Another process may have been faster: one is as good as the other. */
-async function publish(staged: string, place: string): Promise<void> {
+/** Another process may publish first; the copies are equivalent. */
+async function publish(staged: string, folder: string): Promise<void> {
   try {
-    await rename(staged, place);
+    await rename(staged, folder);
   } catch (error) {
     await rm(staged, { recursive: true, force: true });
     const code = systemCode(error);
@@ -318,7 +328,7 @@ async function put(path: string, data: Buffer): Promise<void> {
   await utimes(path, 0, 0);
 }
 
-/** Whatever the umask of this process is. */
+/** Files and folders were created under this process's umask. */
 async function openFolders(root: string): Promise<void> {
   await chmod(root, 0o755);
   const inside = await readdir(root, { recursive: true, withFileTypes: true });
@@ -327,12 +337,11 @@ async function openFolders(root: string): Promise<void> {
   }
 }
 
-/** Those below `parent` that were not used for long, but for those that are in use here. */
+/** Removes copies below `parent` that have not been used for long, except those that are in use. */
 export async function removeUnused(parent: string, inUse: ReadonlySet<string>): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
-    // there is none
     const path = join(parent, name);
-    const facts = inUse.has(path) ? undefined : await stat(path).catch(() => undefined); // gone meanwhile
+    const facts = inUse.has(path) ? undefined : await stat(path).catch(() => undefined); // removed in the meantime
     if (facts && Date.now() - facts.mtimeMs > UNUSED_AFTER_MS) await rm(path, { recursive: true, force: true });
   }
 }
@@ -341,7 +350,7 @@ async function removeAbandoned(parent: string): Promise<void> {
   for (const name of await readdir(parent)) {
     if (!name.startsWith(STAGING_PREFIX)) continue;
     const path = join(parent, name);
-    const made = await stat(path).catch(() => undefined); // it took its place meanwhile
+    const made = await stat(path).catch(() => undefined); // another process replaced it in the meantime
     if (made && Date.now() - made.mtimeMs > ABANDONED_AFTER_MS) await rm(path, { recursive: true, force: true });
   }
 }

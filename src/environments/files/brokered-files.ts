@@ -1,12 +1,12 @@
-/** Files that are reached with the rights of a session's own user, by the broker of a host that runs as root. */
+/** Files reached with the rights of a session's own user, through the file broker of a host that runs as root. */
 
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
-import type { FileRights } from '../../sandbox/spec.ts';
-import { type FileBroker, fileBroker, NotBegun, Stuck } from './file-broker.ts';
-import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
+import type { FileRights } from '../../sandbox/sandbox-user.ts';
+import { type FileBroker, fileBroker, NotBegun } from './file-broker.ts';
+import { askerOf, BoundedListing } from './file-limits.ts';
 import { errorOf } from './file-paths.ts';
 import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 
@@ -16,16 +16,16 @@ const Info = z.object({
   size: z.number(),
   modifiedAt: z.number(),
 });
-/** A descriptor of the broker's, and what it must be of. */
+/** A descriptor that the broker holds, with the device and inode that it must belong to. */
 const Opened = z.object({ pid: z.int(), fd: z.int(), device: z.string(), inode: z.string() });
 type Opened = z.infer<typeof Opened>;
-/** `fd`: by which the next page is asked for. */
+/** `fd` is the descriptor for the next page. */
 const Page = z.object({ files: z.array(Info), fd: z.int().nullable() });
 const Nothing = z.null();
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
-/** Of what was removed between two looks at it; code that makes folders as fast has not asked for them to go. */
+/** Rounds of removal before giving up on a folder that code keeps refilling. */
 const MOST_ROUNDS = 100_000;
-/** Of processes that have ended before they began with a request. */
+/** Attempts with brokers that end before they begin the request. */
 const MOST_TRIES = 5;
 
 export class BrokeredFiles implements Files {
@@ -77,16 +77,10 @@ export class BrokeredFiles implements Files {
   }
 
   async create(path: string): Promise<NewFile> {
-    const written = beginWriting(this.#whose);
-    try {
-      return await this.#work((broker) => this.#create(broker, path, written));
-    } catch (error) {
-      written();
-      throw error;
-    }
+    return await withBroker((broker) => this.#create(broker, path));
   }
 
-  async #create(broker: FileBroker, path: string, written: () => void): Promise<NewFile> {
+  async #create(broker: FileBroker, path: string): Promise<NewFile> {
     const opened = await broker.ask(this.#request('create', { path }), Opened);
     const { fd } = opened;
     const file = await reopen(opened, constants.O_WRONLY).catch(async (error) => {
@@ -96,7 +90,7 @@ export class BrokeredFiles implements Files {
     const left = broker.hold();
     const end = async <S extends z.ZodType>(op: 'commit' | 'discard', answer: S): Promise<z.infer<S>> => {
       try {
-        return await until(written, () => broker.ask({ op, args: { fd }, whose: this.#whose }, answer));
+        return await broker.ask({ op, args: { fd }, whose: this.#whose }, answer);
       } finally {
         left();
         await file.close();
@@ -121,46 +115,23 @@ export class BrokeredFiles implements Files {
   }
 
   async #ask<S extends z.ZodType>(op: string, args: object, answer: S): Promise<z.infer<S>> {
-    return await this.#work((broker) => broker.ask(this.#request(op, args), answer));
+    return await withBroker((broker) => broker.ask(this.#request(op, args), answer));
   }
 
   #request(op: string, args: object) {
     return { op, args, root: this.#root, whose: this.#whose };
   }
 
-  #work<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
-    return inTurn(this.#whose, () => withBroker(work));
-  }
-
-  /** What only looks can be done twice: once more where the broker has ended meanwhile. */
+  /** Reads can be repeated: retries once if the broker ended in the meantime. */
   #look<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
-    const twice = () =>
-      withBroker(async (broker) => {
-        try {
-          return await work(broker);
-        } catch (error) {
-          if (broker.alive || error instanceof NotBegun) throw error;
-          return await withBroker(work);
-        }
-      });
-    return inTurn(this.#whose, twice);
-  }
-}
-
-async function inTurn<T>(whose: string, work: () => Promise<T>): Promise<T> {
-  return await until(await takeTurn(whose), work);
-}
-
-/** Calls `left` after the work. What is stuck has not left for as long as it has its thread. */
-async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
-  let over = Promise.resolve();
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof Stuck) over = error.over;
-    throw error;
-  } finally {
-    void over.then(left);
+    return withBroker(async (broker) => {
+      try {
+        return await work(broker);
+      } catch (error) {
+        if (broker.alive || error instanceof NotBegun) throw error;
+        return await withBroker(work);
+      }
+    });
   }
 }
 
@@ -178,7 +149,7 @@ async function withBroker<T>(work: (broker: FileBroker) => Promise<T>): Promise<
   }
 }
 
-/** What the broker has opened, as a file of this process; the broker lets go of it. */
+/** Reopens the broker's descriptor as a file of this process; the broker closes its own. */
 async function take(broker: FileBroker, opened: Opened, flags: number): Promise<FileHandle> {
   try {
     return await reopen(opened, flags);
@@ -189,9 +160,13 @@ async function take(broker: FileBroker, opened: Opened, flags: number): Promise<
 
 async function reopen({ pid, fd, device, inode }: Opened, flags: number): Promise<FileHandle> {
   const file = await open(`/proc/${pid}/fd/${fd}`, flags);
-  const facts = await file.stat({ bigint: true });
-  // The broker may have ended, and another process have its number.
-  if (String(facts.dev) === device && String(facts.ino) === inode) return file;
-  await file.close();
-  throw errorOf('EIO');
+  try {
+    const facts = await file.stat({ bigint: true });
+    // The broker may have ended and another process may have its pid.
+    if (String(facts.dev) === device && String(facts.ino) === inode) return file;
+    throw errorOf('EIO');
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }

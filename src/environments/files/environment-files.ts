@@ -1,10 +1,10 @@
-/** The files of an environment, reached on the host, also while nothing runs in it. */
+/** The files of an environment, reached on the host, even if nothing runs in it. */
 
 import { realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FileChange as TreeChange } from '../../protocol/workspace-models.ts';
-import type { BasePaths, FileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
+import type { FileChange } from '../../protocol/workspace-models.ts';
+import type { BasePaths, EnvironmentFileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
 import { askerOf } from './file-limits.ts';
 import { invalidPath, partsOf, toFileError } from './file-paths.ts';
 import { Glob } from './glob.ts';
@@ -12,7 +12,7 @@ import { type FilesRoot, openFiles } from './session-files.ts';
 import { processWatches, watchTree } from './watch-tree.ts';
 import { listTree, WorkspaceFiles, writeMany } from './workspace-files.ts';
 
-/** What is read is held in memory, whatever the code inside has made of the file. */
+/** The whole file is read into memory, and code controls its size. */
 const MOST_BYTES = 256 * 1024 * 1024;
 
 export abstract class EnvironmentFiles {
@@ -89,30 +89,33 @@ export abstract class EnvironmentFiles {
     }
   }
 
-  async watch(path: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<AsyncIterable<FileChange>> {
+  async watch(
+    path: string,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<AsyncIterable<EnvironmentFileChange>> {
     const at = locateFile(this.folders, this.#roots, path);
     const over = new AbortController();
     const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
     const whose = askerOf(at.root);
     const changes = watchTree({ files: openFiles(at.root), path: at.path, share: processWatches, whose, signal: end });
-    // The first that it says is that it watches.
+    // The first event only reports that the watch has begun.
     await changes.next();
-    // Also if the reader never asks for the next.
-    end.addEventListener('abort', () => void changes.return(undefined).catch(() => {}), { once: true }); // it ends either way
+    // Ends the watch even if the reader never asks for another event.
+    end.addEventListener('abort', () => void changes.return(undefined).catch(() => {}), { once: true }); // it ends anyway
     return {
       [Symbol.asyncIterator]: () => {
-        const told = tell(changes);
+        const events = tell(changes);
         const stop = () => {
           over.abort();
-          return told.return(undefined);
+          return events.return(undefined);
         };
-        return { next: () => told.next(), return: stop };
+        return { next: () => events.next(), return: stop };
       },
     };
   }
 }
 
-async function* tell(changes: AsyncGenerator<TreeChange>): AsyncGenerator<FileChange, undefined> {
+async function* tell(changes: AsyncGenerator<FileChange>): AsyncGenerator<EnvironmentFileChange, undefined> {
   for await (const change of changes) {
     switch (change.type) {
       case 'watching':
@@ -152,9 +155,9 @@ const absolute = z
   });
 
 export const MappedFolder = z.strictObject({
-  /** On the host, without links. */
+  /** Path on the host, with links resolved. */
   host: absolute,
-  /** As the environment sees it. */
+  /** Path in the environment. */
   inside: absolute,
 });
 export type MappedFolder = z.infer<typeof MappedFolder>;
@@ -162,7 +165,7 @@ export type MappedFolder = z.infer<typeof MappedFolder>;
 export const EnvironmentFolders = z.strictObject({
   workspace: MappedFolder,
   home: MappedFolder,
-  /** Where the runner and the programs of agents are, as the environment sees it. */
+  /** The folder of the runner and the agents' programs, as a path in the environment. */
   app: absolute,
   bundledMcp: absolute,
 });
@@ -172,7 +175,7 @@ function basePathsOf({ workspace, home, app, bundledMcp }: EnvironmentFolders): 
   return { APP_DIR: app, WORKSPACE_DIR: workspace.inside, HOME_DIR: home.inside, BUNDLED_MCP_DIR: bundledMcp };
 }
 
-/** The folder on the host, without links on the way. */
+/** The folder on the host, with all links resolved. */
 export function realFolder(path: string): string {
   try {
     const real = realpathSync(path);
@@ -183,25 +186,25 @@ export function realFolder(path: string): string {
   throw new CellaError('INVALID_OPTIONS', `${path} is not a folder.`);
 }
 
-/** How its folders are reached on the host. */
+/** How the host reaches the environment's folders. */
 export interface EnvironmentRoots {
   readonly workspace: FilesRoot;
   readonly home: FilesRoot;
 }
 
-/** Where something lies: a folder on the host, and the path in it. */
+/** A folder on the host, and a path in it. */
 interface FileLocation {
   readonly root: FilesRoot;
   readonly path: string;
 }
 
-/** `path`: absolute as the environment sees it, or relative to the workspace. Links are checked when it is opened. */
+/** `path` is absolute as seen in the environment, or relative to the workspace. Links are checked when the file is opened. */
 function locateFile(folders: EnvironmentFolders, roots: EnvironmentRoots, path: string): FileLocation {
   const at = folderOf(folders, path);
   return { root: at.folder === folders.workspace ? roots.workspace : roots.home, path: at.parts.join('/') };
 }
 
-/** The same, as the environment calls it. */
+/** The absolute path in the environment. */
 export function pathInside(folders: EnvironmentFolders, path: string): string {
   const at = folderOf(folders, path);
   return [at.folder.inside, ...at.parts].join('/');
@@ -209,7 +212,7 @@ export function pathInside(folders: EnvironmentFolders, path: string): string {
 
 function folderOf({ workspace, home }: EnvironmentFolders, path: string): { folder: MappedFolder; parts: string[] } {
   if (!path.startsWith('/')) return { folder: workspace, parts: partsOf(path) };
-  // Whole names are compared: /workspace-evil is not in /workspace. One folder may lie in the other: the inner one has it.
+  // Compares whole names: /workspace-evil is not in /workspace. If one folder contains the other, the inner one wins.
   const [folder] = [workspace, home]
     .filter(({ inside }) => path === inside || path.startsWith(`${inside}/`))
     .sort((one, other) => other.inside.length - one.inside.length);

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { Brokers, FileBroker, NotBegun, Stuck } from './file-broker.ts';
+import { CurrentBroker, FileBroker, NotBegun, Stuck } from './file-broker.ts';
 
 const DEADLINE_MS = 30_000;
 const AT_ONCE = 16;
@@ -130,7 +130,7 @@ describe('the process that reaches files', () => {
 
   it('of those that are left for another, two go on; the oldest is ended, and what it holds fails in words', async () => {
     const started: ReturnType<typeof setUp>[] = [];
-    const brokers = new Brokers(async (onEnd) => {
+    const brokers = new CurrentBroker(async (onEnd) => {
       started.push(setUp(onEnd));
       return started.at(-1)?.broker as FileBroker;
     });

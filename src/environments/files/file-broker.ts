@@ -1,10 +1,10 @@
 /**
- * The process that does the file work of a host that runs as root: one for all sessions, started with the first request
- * and again after it has ended. See python/cella_kernel/files/broker.py.
+ * The process that does the file work of a host that runs as root. One process serves all sessions; it starts with the first
+ * request and again after it ends. See python/cella_kernel/files/broker.py.
  *
- * It is sent as many requests at a time as it has threads; the others wait here, each user's in a line of its own
- * (turns.ts). A request that is stuck in a file system fails by itself: others go on where they are, and what has not begun goes to
- * a new process.
+ * Each user has a queue here (file-limits.ts), and the process gets as many requests at a time as it has threads. If a request
+ * is stuck in a file system, only that request fails: running requests finish in the same process, and new ones go to a new
+ * process.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -12,17 +12,18 @@ import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { findPython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
+import { LineSplitter } from '../../lib/line-splitter.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 
-/** From when it was begun. No request takes this long on a file system that works. */
+/** Measured from the start of a request. No request takes this long on a working file system. */
 const DEADLINE_MS = 30_000;
-/** So many threads it has, and so many of them one user has: three users leave some for others, whatever they do. */
+/** The broker's threads, and how many of them one user may occupy: three users at their limit still leave some for others. */
 const THREADS = 16;
 const THREADS_EACH = 4;
-/** Of processes that are to go, and wait for works that must go on there. */
+/** Brokers that take no new requests and finish the work they hold. */
 const MOST_LEAVING = 2;
-/** A page of the longest names has half of this. */
+/** A page of the longest possible names takes half of this. */
 const MOST_LINE_BYTES = 1024 * 1024;
 
 const Answer = z.union([
@@ -33,9 +34,9 @@ const Answer = z.union([
 interface Request {
   readonly op: string;
   readonly args: object;
-  /** Who is asking. */
+  /** The user that the request counts for. */
   readonly whose: string;
-  /** Whose files, and with what rights. Without it: about something that this process holds, and no other. */
+  /** The files and the rights to use. A request without it is about something that only this broker holds. */
   readonly root?: object;
 }
 
@@ -53,10 +54,10 @@ interface Begun extends Pending {
   readonly timer: NodeJS.Timeout;
 }
 
-/** Past its deadline. */
+/** A request past its deadline. */
 interface Late {
   readonly whose: string;
-  /** To be called when its thread has come back. */
+  /** Call when the request's thread has returned. */
   over(): void;
 }
 
@@ -64,18 +65,18 @@ interface BrokerParts {
   readonly child: Pick<ChildProcess, 'kill' | 'on'>;
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** It takes no new requests any more. */
+  /** Called when the broker takes no more new requests. */
   readonly onEnd: () => void;
 }
 
-/** Nothing was done: another process can be asked. */
+/** The broker did nothing, so another one can take the request. */
 export class NotBegun extends CellaError {
   constructor() {
     super('STORAGE_FAILED', 'The process that reaches files of sessions has ended before it came to the request.');
   }
 }
 
-/** A request without an answer. The turn that it has taken is its user's until `over`. */
+/** A request without an answer. It occupies its user's turn until `over` resolves. */
 export class Stuck extends CellaError {
   readonly over: Promise<void>;
 
@@ -96,19 +97,18 @@ export class FileBroker {
   readonly #stuck = new Map<number, Late>();
   #waiting: Waiting[] = [];
   #asked = 0;
-  /** Works that have begun here and must go on here. */
+  /** Running operations of several requests that must finish in this broker. */
   #held = 0;
-  /** Since something was stuck, new requests go to another process. */
+  /** Set once a request is stuck: new requests go to another broker. */
   #leaving = false;
-  #buffered: Buffer[] = [];
-  #bufferedBytes = 0;
+  readonly #lines = new LineSplitter(MOST_LINE_BYTES);
   #ended: Error | undefined;
 
   constructor({ child, stdin, stdout, onEnd }: BrokerParts) {
     this.#child = child;
     this.#stdin = stdin;
     this.#onEnd = onEnd;
-    // It does not keep the process alive: requests that wait for an answer have a timer.
+    // The broker does not keep this process alive; pending requests do, with their timers.
     for (const one of [child, stdin, stdout]) if ('unref' in one && typeof one.unref === 'function') one.unref();
     stdin.on('error', (error) => this.#end(error));
     child.on('error', (error) => this.#end(error));
@@ -134,7 +134,7 @@ export class FileBroker {
     return answer.parse(await promise);
   }
 
-  /** A work of several requests goes on until what is given is called: a process that is to go waits for it. */
+  /** A broker that is about to end waits until the returned function is called, for an operation of several requests. */
   hold(): () => void {
     this.#held++;
     return () => {
@@ -143,12 +143,11 @@ export class FileBroker {
     };
   }
 
-  /** Lets go of a descriptor. */
   close(fd: number): void {
     if (!this.#ended) this.#write({ id: ++this.#asked, op: 'close', fd });
   }
 
-  /** Ends it, whatever it holds. */
+  /** Ends the broker even if it holds descriptors. */
   stop(why: Error): void {
     if (!this.#ended) this.#kill(why);
   }
@@ -178,12 +177,12 @@ export class FileBroker {
       .toArray().length;
   }
 
-  /** Whether none of the user's threads comes back before the file system does. */
+  /** Whether all of the user's threads are blocked until the file system answers. */
   #isStuck(whose: string): boolean {
     return this.#stuckOf(whose) >= THREADS_EACH;
   }
 
-  /** The thread that has it does not come back before the file system does. */
+  /** The request's thread is blocked until the file system answers. */
   #late(id: number): void {
     const late = this.#begun.get(id);
     if (!late) return;
@@ -195,7 +194,7 @@ export class FileBroker {
     this.#waiting = [];
     for (const one of waiting) {
       if (one.request.root) one.reject(new NotBegun());
-      // Whoever must go on here would wait for ever.
+      // Such a request must run in this broker and would wait forever.
       else if (this.#isStuck(one.request.whose)) one.reject(gone(allStuck()));
       else this.#waiting.push(one);
     }
@@ -206,7 +205,7 @@ export class FileBroker {
     }
   }
 
-  /** Once it is to go: as soon as nobody is left who must go on here. */
+  /** Ends a broker that takes no new requests as soon as it holds nothing. */
   #endIfLeft(): void {
     if (this.#leaving && this.#held === 0) this.#kill(new Error('a request was stuck in it'));
   }
@@ -221,17 +220,10 @@ export class FileBroker {
   }
 
   #read(chunk: Buffer): void {
-    let rest = chunk;
-    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-      const line = Buffer.concat([...this.#buffered, rest.subarray(0, end)]).toString();
-      this.#buffered = [];
-      this.#bufferedBytes = 0;
-      rest = rest.subarray(end + 1);
-      this.#answered(line);
+    for (const { kind, bytes } of this.#lines.push(chunk)) {
+      if (kind === 'cut') this.#kill(new Error('its answer is too long'));
+      else this.#answered(Buffer.from(bytes).toString());
     }
-    this.#bufferedBytes += rest.length;
-    if (this.#bufferedBytes > MOST_LINE_BYTES) this.#kill(new Error('its answer is too long'));
-    else if (rest.length > 0) this.#buffered.push(rest);
   }
 
   #answered(line: string): void {
@@ -273,12 +265,12 @@ function parsed(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch {
-    return undefined; // which no answer is
+    return undefined; // not valid JSON, so not an answer
   }
 }
 
-/** The process that is asked, and those before it that are still at work. */
-export class Brokers {
+/** The current broker, and earlier ones that are finishing their work. */
+export class CurrentBroker {
   readonly #start: (onEnd: () => void) => Promise<FileBroker>;
   #current: Promise<FileBroker> | undefined;
   #leaving: FileBroker[] = [];
@@ -287,7 +279,7 @@ export class Brokers {
     this.#start = start;
   }
 
-  /** The one that there is, or another after that has ended. */
+  /** Returns the running broker, or starts another. */
   get(): Promise<FileBroker> {
     if (!this.#current) {
       const started = this.#start(() => this.#leave(started));
@@ -303,7 +295,10 @@ export class Brokers {
     started.then((broker) => this.#bound(broker)).catch(() => {}); // the request that started it gets the error
   }
 
-  /** An upload takes as long as its sender likes. Where requests are stuck again and again, the oldest ones are cut. */
+  /**
+   * Limits the earlier brokers: an upload lasts as long as its sender likes. Stops the oldest ones if requests keep getting
+   * stuck.
+   */
   #bound(broker: FileBroker): void {
     this.#leaving = [...this.#leaving, broker].filter(({ alive }) => alive);
     const most = new Error(`a request was stuck in it, and in ${MOST_LEAVING} others after it`);
@@ -311,15 +306,15 @@ export class Brokers {
   }
 }
 
-const brokers = new Brokers(start);
+const current = new CurrentBroker(start);
 
 export function fileBroker(): Promise<FileBroker> {
-  return brokers.get();
+  return current.get();
 }
 
 async function start(onEnd: () => void): Promise<FileBroker> {
   const python = await findPython();
-  // Nothing of this process's environment: it needs none, and holds no secret.
+  // The broker needs nothing from this process's environment, which can contain secrets.
   const options = JSON.stringify({ threads: THREADS });
   const child = spawn(python, ['-I', '-S', '-X', 'utf8', kernelPackage(), 'files', options], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -1,5 +1,7 @@
+import { stat } from 'node:fs/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { beginWriting, takeTurn } from './file-limits.ts';
+import { beginWriting, FilesInTurn, takeTurn } from './file-limits.ts';
+import type { Files, NewFile } from './session-files.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -35,4 +37,35 @@ it('a user writes 128 files at a time', () => {
   beginWriting('victoria')();
   for (const end of begun) end();
   beginWriting('mallory')();
+});
+
+it('steps with open files of a folder that may hang take turns, however many wait; the last step waits without an end', async () => {
+  const id = { device: '1', inode: '1', boot: '' };
+  const ended: string[] = [];
+  const made = { commit: async () => ended.push('commit'), discard: async () => ended.push('discard') };
+  const create = async () => made as unknown as NewFile;
+  const files = new FilesInTurn({ create } as unknown as Files, { path: '/', id, whose: 'mallory' });
+  const uploads = await Promise.all([1, 2].map(() => files.create('a')));
+  const answer = Promise.withResolvers<void>();
+  let begun = 0;
+  const step = () => {
+    begun++;
+    return answer.promise;
+  };
+  const steps = Promise.allSettled(Array.from({ length: 100 }, () => files.stepOpen(step)));
+  const last = files.endOpen(step);
+  const [committed, discarded] = [uploads[0]?.commit(), uploads[1]?.discard()];
+  const late = expect(committed).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  for (let second = 0; second < 30; second++) {
+    await vi.advanceTimersByTimeAsync(1000);
+    // The folder is really looked at meanwhile, and must not seem to hang.
+    await stat('/');
+  }
+  await late;
+  expect([begun, ended]).toEqual([4, []]);
+  answer.resolve();
+  await Promise.all([last, discarded]);
+  expect((await steps).map(({ status }) => status).filter((status) => status === 'fulfilled')).toHaveLength(4);
+  expect([begun, ended]).toEqual([5, ['discard', 'discard']]);
+  (await takeTurn('mallory'))();
 });

@@ -1,60 +1,192 @@
-/** Limits of file work: each user has a few operations at a time and a bounded queue; a listing has a bounded size. */
+/** Limits of file work: each user may run a few operations at a time and has a bounded queue; listings have a bounded size. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { FilesRoot, Listing, SessionFileInfo } from './session-files.ts';
+import { checkFolderAnswers, whileFolderAnswers } from '../../sandbox/folder-answers.ts';
+import { Stuck } from './file-broker.ts';
+import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 
 const WORK_AT_ONCE = 4;
 const MOST_WAITING = 64;
-/** No wait is without an end: works of the user may hang in a file system that does not answer. */
+/** Every wait ends, because the user's running operations may hang in a file system. */
 const WAIT_TIMEOUT_MS = 30_000;
-/** Of files that are being written, each of which is held open until its last byte has come. */
+/** Files being written. Each stays open until its last byte arrives. */
 const MOST_WRITTEN = 128;
 
 interface WaitingLine {
   running: number;
-  readonly waiting: (() => void)[];
+  /** In queue order. */
+  readonly waiting: Set<() => void>;
+  /** The number of waiting operations that count towards MOST_WAITING. */
+  newcomers: number;
+}
+
+interface QueueOptions {
+  /** False for a step of an operation that has already begun, such as an upload. Such a step may always wait. */
+  readonly isNew?: boolean;
+  readonly timeoutMs?: number;
 }
 
 const lines = new Map<string, WaitingLine>();
 const written = new Map<string, number>();
 
-/** Who is asking: if nobody is named, the user of the code, or whoever works in this folder. */
+/** The user that the work counts for. Defaults to the user of the code, or else to the folder. */
 export function askerOf({ whose, rights, path }: FilesRoot): string {
   return whose ?? (rights ? `uid ${rights.uid}` : path);
 }
 
-/** Resolves when the work may begin, with what to call after it. */
-export async function takeTurn(whose: string): Promise<() => void> {
-  const line = lines.get(whose) ?? { running: 0, waiting: [] };
+/** Resolves when the operation may begin, with a function to call when it ends. */
+export async function takeTurn(whose: string, options: QueueOptions = {}): Promise<() => void> {
+  const line = lines.get(whose) ?? { running: 0, waiting: new Set(), newcomers: 0 };
   lines.set(whose, line);
-  if (line.running >= WORK_AT_ONCE) {
-    if (line.waiting.length >= MOST_WAITING) throw busy(`${MOST_WAITING} requests for files wait already`);
-    await wait(line);
-  } else line.running++;
+  if (line.running >= WORK_AT_ONCE) await wait(line, options);
+  else line.running++;
   return () => {
-    // The next one takes over this turn.
-    const next = line.waiting.shift();
+    // Hands this turn to the next in line.
+    const [next] = line.waiting;
     if (next) return next();
     line.running--;
     if (line.running === 0) lines.delete(whose);
   };
 }
 
-async function wait({ waiting }: WaitingLine): Promise<void> {
+async function wait(line: WaitingLine, { isNew = true, timeoutMs = WAIT_TIMEOUT_MS }: QueueOptions): Promise<void> {
+  if (isNew && line.newcomers >= MOST_WAITING) throw busy(`${MOST_WAITING} requests for files wait already`);
+  if (isNew) line.newcomers++;
   await new Promise<void>((resolve, reject) => {
-    const go = () => {
+    const leave = () => {
       clearTimeout(timer);
+      line.waiting.delete(go);
+      if (isNew) line.newcomers--;
+    };
+    const go = () => {
+      leave();
       resolve();
     };
-    const timer = setTimeout(() => {
-      waiting.splice(waiting.indexOf(go), 1);
-      reject(busy(`no turn has come within ${WAIT_TIMEOUT_MS / 1000} s`));
-    }, WAIT_TIMEOUT_MS);
-    waiting.push(go);
+    const late = () => {
+      leave();
+      reject(busy(`no turn has come within ${timeoutMs / 1000} s`));
+    };
+    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(late, timeoutMs);
+    line.waiting.add(go);
   });
 }
 
-/** For each file that is begun; gives what to call at its end. To end it takes no turn: it would stay open. */
+/**
+ * Files whose operations are queued per user, whichever adapter runs them. Operations in a folder that a session names fail
+ * once the folder stops answering, and take no turn until it answers again. In such a folder each step with an open file takes
+ * a turn too, because it occupies a thread of this process until the folder answers.
+ */
+export class FilesInTurn implements Files {
+  readonly #files: Files;
+  readonly #whose: string;
+  readonly #named: string | undefined;
+
+  constructor(files: Files, root: FilesRoot) {
+    this.#files = files;
+    this.#named = root.id && root.path;
+    this.#whose = askerOf(root);
+  }
+
+  list(path: string, most: number, mostBytes?: number): Promise<Listing> {
+    return this.#inTurn(() => this.#files.list(path, most, mostBytes));
+  }
+
+  entry(path: string): Promise<SessionFileInfo> {
+    return this.#inTurn(() => this.#files.entry(path));
+  }
+
+  read(path: string): ReturnType<Files['read']> {
+    return this.#inTurn(
+      () => this.#files.read(path),
+      ({ file }) => file.close(),
+    );
+  }
+
+  async create(path: string): Promise<NewFile> {
+    const written = beginWriting(this.#whose);
+    try {
+      const made = await this.#inTurn(
+        () => this.#files.create(path),
+        (late) => late.discard(),
+      );
+      const { file } = made;
+      const discard = () => this.endOpen(() => until(written, () => made.discard()));
+      const commit = async () => {
+        const left = await this.#nextStep().catch((error) => {
+          discard().catch(() => {}); // report that no turn came, not this error
+          throw error;
+        });
+        return await until(written, () => until(left, () => made.commit()));
+      };
+      return { file, commit: () => this.#whileAnswering(commit()), discard };
+    } catch (error) {
+      written();
+      throw error;
+    }
+  }
+
+  makeFolder(path: string): Promise<void> {
+    return this.#inTurn(() => this.#files.makeFolder(path));
+  }
+
+  move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
+    return this.#inTurn(() => this.#files.move(from, to, replace));
+  }
+
+  remove(path: string, recursive: boolean): Promise<void> {
+    return this.#inTurn(() => this.#files.remove(path, recursive));
+  }
+
+  folder(path: string): ReturnType<Files['folder']> {
+    return this.#inTurn(
+      () => this.#files.folder(path),
+      (folder) => folder.close(),
+    );
+  }
+
+  /** Runs a step with a file that is already open. */
+  stepOpen<T>(work: () => Promise<T>): Promise<T> {
+    return this.#whileAnswering(this.#step(work));
+  }
+
+  /** Runs the last step. It waits for its turn without a timeout, because the file would otherwise stay open. */
+  endOpen<T>(work: () => Promise<T>): Promise<T> {
+    return this.#whileAnswering(this.#step(work, { timeoutMs: Number.POSITIVE_INFINITY }));
+  }
+
+  async #step<T>(work: () => Promise<T>, options?: QueueOptions): Promise<T> {
+    return await until(await this.#nextStep(options), work);
+  }
+
+  async #nextStep(options?: QueueOptions): Promise<() => void> {
+    return this.#named === undefined ? () => {} : await takeTurn(this.#whose, { ...options, isNew: false });
+  }
+
+  #whileAnswering<T>(work: Promise<T>, undo?: (late: T) => unknown): Promise<T> {
+    return this.#named === undefined ? work : whileFolderAnswers(this.#named, work, undo);
+  }
+
+  async #inTurn<T>(work: () => Promise<T>, undo?: (late: T) => unknown): Promise<T> {
+    if (this.#named !== undefined) await checkFolderAnswers(this.#named);
+    const left = await takeTurn(this.#whose);
+    return await this.#whileAnswering(until(left, work), undo);
+  }
+}
+
+/** Calls `left` after the work. Work that is stuck ends only when its thread is free again. */
+async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
+  let over = Promise.resolve();
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Stuck) over = error.over;
+    throw error;
+  } finally {
+    void over.then(left);
+  }
+}
+
+/** Counts a file that is being written. Call the returned function when it is finished. */
 export function beginWriting(whose: string): () => void {
   const count = written.get(whose) ?? 0;
   if (count >= MOST_WRITTEN) throw busy(`${MOST_WRITTEN} files are being written already`);
@@ -92,7 +224,7 @@ export class BoundedListing implements Listing {
     return this.#cut;
   }
 
-  /** False where there is no more room. */
+  /** False if the listing is full. */
   add(file: SessionFileInfo): boolean {
     const bytes = Buffer.byteLength(JSON.stringify(file.name));
     this.#cut ||= this.files.length >= this.#most || this.#bytes + bytes > this.#mostBytes;

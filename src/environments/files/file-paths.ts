@@ -1,13 +1,13 @@
-/** Paths of files in a workspace as clients write them, and errors about them. */
+/** Workspace paths as clients write them, and errors about them. */
 
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;
-/** In the details of an error: a path that leads out of the workspace is reported to the operator. */
+/** Marks an error in its details: a path that leads out of the workspace is reported to the operator. */
 const leadsOut = { details: { refused: 'path' } } as const;
 
-/** Failures of the disk or of the machine, by what the system calls them. The request is not at fault. */
+/** Failures of the disk or the machine by system error code. The request is not at fault. */
 const diskFailures: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota is used up',
@@ -19,7 +19,7 @@ const diskFailures: Readonly<Record<string, string>> = {
   ENFILE: 'the system has too many files open. Raise its limit',
 };
 
-/** The names on the way, the last one included; none for the workspace itself. */
+/** The names on the path, including the last; empty for the workspace itself. */
 export function partsOf(path: string): string[] {
   if (path.includes('\0')) throw invalidPath(path, 'it holds a null byte');
   if (!path.isWellFormed()) throw invalidPath(path, 'it is no text');
@@ -43,7 +43,7 @@ export function missing(path: string): CellaError {
   return new CellaError('NOT_FOUND', `There is no ${JSON.stringify(path.slice(0, 200))} in the workspace.`);
 }
 
-/** As the system says it: ENOFILE is our own, of what is neither file nor folder. */
+/** An error with a system code. ENOFILE is Cella's own code, for something that is neither a file nor a folder. */
 export function errorOf(code: string, message = code): Error {
   return Object.assign(new Error(message), { code });
 }
@@ -52,12 +52,12 @@ export function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && !(error instanceof CellaError) && 'code' in error && error.code === code;
 }
 
-/** Whether there is nothing of that path: not there, below a file, or below a link that leads out. */
+/** Whether nothing has that path: it is missing, below a file, or below a link that leads out. */
 export function isAbsence(error: unknown): boolean {
   return ['ENOENT', 'ENOTDIR', 'ELOOP', 'EXDEV'].some((code) => isCode(error, code));
 }
 
-/** The folder of a session is not the one that it was made with. */
+/** The session's folder is not the one that it was created with. */
 export function folderReplaced(what: string, cause?: unknown): CellaError {
   return new CellaError('FOLDER_REPLACED', `Another folder, or a link, stands in the place of a folder: ${what}.`, {
     cause,
@@ -65,7 +65,7 @@ export function folderReplaced(what: string, cause?: unknown): CellaError {
   });
 }
 
-/** An error of the operating system, in words for the caller. */
+/** Converts an operating system error into an error for the caller. */
 export function toFileError(path: string, error: unknown): unknown {
   if (error instanceof CellaError) return error;
   const code = systemCode(error);
@@ -75,7 +75,7 @@ export function toFileError(path: string, error: unknown): unknown {
   if (code === 'ENOTDIR') return invalidPath(path, 'a part of it is no folder');
   if (code === 'EISDIR') return invalidPath(path, 'it is a folder');
   if (code === 'ENXIO' || code === 'ENOFILE') return invalidPath(path, 'it is no file');
-  // The code of the session would be told the same.
+  // The session's code would get the same error.
   if (code === 'EACCES' || code === 'EPERM') return invalidPath(path, 'whoever made it has closed it');
   if (code === 'EOVERFLOW') return invalidPath(path, 'it belongs to another user');
   if (code === 'EBUSY') return invalidPath(path, 'something is mounted there');

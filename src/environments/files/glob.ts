@@ -1,13 +1,13 @@
 /**
- * Patterns for paths: `*` and `?` within a name, `**` for any folders, `{a,b}` for either; `\` takes the meaning away.
- * A name that begins with a dot is a name like any other. Nothing here takes longer than pattern times path.
+ * Path patterns: `*` and `?` match within a name, `**` any folders, `{a,b}` either choice; `\` escapes. Dot files match like
+ * any other name. Matching takes at most pattern length times path length.
  */
 
 import { invalidPath } from './file-paths.ts';
 
 const MOST_CHARACTERS = 1000;
 const MOST_CHOICES = 200;
-/** Of all choices together: each path is compared with all of them. */
+/** A limit for all choices together: each path is compared with all of them. */
 const MOST_WRITTEN_OUT = 10_000;
 
 type Token = { readonly kind: 'any' | 'one' } | { readonly kind: 'is'; readonly character: string };
@@ -30,7 +30,7 @@ export class Glob {
     return this.#choices.some((parts) => fitsAll(parts, names, (part) => part === 'folders', nameFits));
   }
 
-  /** Whether anything below that folder could match. */
+  /** Whether the pattern could match anything below the folder. */
   reaches(folder: string): boolean {
     const names = folder.split('/');
     return this.#choices.some((parts) => {
@@ -67,7 +67,7 @@ function nameFits(part: Part, name: string): boolean {
   return fitsAll(part, [...name], (token) => token.kind === 'any', fits);
 }
 
-/** Whether the tokens cover the items, where a star covers any number of them. Only the last star is ever tried anew. */
+/** Whether the tokens match all items; a star matches any number of items. Only the last star is retried. */
 function fitsAll<T, I>(
   tokens: readonly T[],
   items: readonly I[],
@@ -93,7 +93,7 @@ function fitsAll<T, I>(
   return tokens.slice(at).every(isStar);
 }
 
-/** Every `{a,b}` written out, from the outermost on. */
+/** Expands every `{a,b}`, from the outermost inwards. */
 function choicesOf(pattern: string): string[] {
   const done: string[] = [];
   const left = [pattern];

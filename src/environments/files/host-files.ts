@@ -1,10 +1,10 @@
-/** Files that are reached with the rights of this process. Everything is done by folders that are held open. */
+/** Files reached with the rights of this process. All operations start from folders that are held open. */
 
 import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
-import { askerOf, BoundedListing, beginWriting, takeTurn } from './file-limits.ts';
+import { BoundedListing } from './file-limits.ts';
 import { errorOf, isCode, kindOf } from './file-paths.ts';
 import { NameBudget, O_PATH, OpenDirectory, resolveLinks } from './open-directory.ts';
 import { removeTree } from './remove-tree.ts';
@@ -17,24 +17,21 @@ const FOLDER = READ | constants.O_DIRECTORY;
 
 export class HostFiles implements Files {
   readonly #root: FilesRoot;
-  readonly #whose: string;
 
   constructor(root: FilesRoot) {
     this.#root = root;
-    this.#whose = askerOf(root);
   }
 
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
-    using _turn = await this.#turn();
     await using folder = await this.#folder(path);
     const listing = new BoundedListing(most, mostBytes);
-    // Every byte is a letter of Latin-1: names may be no text.
+    // Latin-1 maps each byte to one character: file names may not be valid text.
     for await (const entry of await opendir(folder.itself, { bufferSize: 256, encoding: 'latin1' })) {
       await giveWay();
       const bytes = Buffer.from(entry.name, 'latin1');
       const info = await lstat(folder.bytes(bytes)).then(
         (stats) => infoOf(bytes.toString(), stats),
-        // Gone meanwhile. Or the folder may be read and not searched: that tells names alone.
+        // The file may be gone. If the folder is readable but not searchable, only names are known.
         (error) =>
           isCode(error, 'EACCES') ? { name: bytes.toString(), kind: kindOf(entry), size: 0, modifiedAt: 0 } : undefined,
       );
@@ -51,7 +48,7 @@ export class HostFiles implements Files {
 
   async read(path: string): Promise<{ info: SessionFileInfo; file: FileHandle }> {
     await using root = await OpenDirectory.root(this.#root);
-    // Looked at before it is opened: to open a pipe or a device does something.
+    // Look before opening: opening a pipe or a device has side effects.
     await using way = await this.#reach(root, path, 0);
     const stats = await way.stat();
     if (!stats.isFile()) throw errorOf(stats.isDirectory() ? 'EISDIR' : 'ENOFILE');
@@ -62,20 +59,20 @@ export class HostFiles implements Files {
     const [above, name] = split(path);
     await this.makeFolder(above);
     const parent = await this.#folder(above);
-    let written = () => {};
     try {
-      written = beginWriting(this.#whose);
-      const there = await lstat(parent.path(name)).catch(() => undefined); // nothing there is well
+      const there = await lstat(parent.path(name)).catch(() => undefined); // a missing file is fine
       if (there && !there.isFile() && !there.isSymbolicLink()) throw errorOf('ENOFILE');
       const partial = parent.path(`.${randomUUID()}.part`);
       const file = await open(partial, CREATE, FILE_MODE);
       const end = async () => {
-        written();
-        await file.close();
-        await parent[Symbol.asyncDispose]();
+        try {
+          await file.close();
+        } finally {
+          await parent[Symbol.asyncDispose]();
+        }
       };
       const discard = async () => {
-        await unlink(partial).catch(() => {}); // the first failure is the one to tell
+        await unlink(partial).catch(() => {}); // report the first failure
         await end();
       };
       return {
@@ -88,14 +85,15 @@ export class HostFiles implements Files {
             await discard();
             throw error;
           }
-          const info = infoOf(name, await file.stat());
-          await end();
-          return info;
+          try {
+            return infoOf(name, await file.stat());
+          } finally {
+            await end();
+          }
         },
         discard,
       };
     } catch (error) {
-      written();
       await parent[Symbol.asyncDispose]();
       throw error;
     }
@@ -114,7 +112,7 @@ export class HostFiles implements Files {
     try {
       for (const [index, name] of names.entries()) {
         await above.make(name);
-        // A link is followed from the beginning of the path.
+        // Resolves a link from the start of the path.
         const below = (await above.below(name)) ?? (await this.#folder(names.slice(0, index + 1).join('/'), namesLeft));
         await above[Symbol.asyncDispose]();
         above = below;
@@ -136,7 +134,6 @@ export class HostFiles implements Files {
   }
 
   async remove(path: string, recursive: boolean): Promise<void> {
-    using _turn = await this.#turn();
     const [above, name] = split(path);
     await using parent = await this.#folder(above);
     const stats = await lstat(parent.path(name));
@@ -151,23 +148,19 @@ export class HostFiles implements Files {
     return await open(`/proc/self/fd/${way.fd}/.`, FOLDER);
   }
 
-  async #turn(): Promise<Disposable> {
-    return { [Symbol.dispose]: await takeTurn(this.#whose) };
-  }
-
   async #folder(path: string, names?: NameBudget): Promise<OpenDirectory> {
     await using root = await OpenDirectory.root(this.#root);
     return new OpenDirectory(await this.#reach(root, path, constants.O_DIRECTORY, names));
   }
 
-  /** What a path leads to, held and not opened: where that lies is known by then, and cannot change. */
+  /** Holds what the path leads to without opening it: its location is then known and cannot change. */
   async #reach(root: OpenDirectory, path: string, flags: number, names = new NameBudget()): Promise<FileHandle> {
     try {
       return await this.#reachPlain(root, path, flags);
     } catch (error) {
       const { inside } = this.#root;
       if (inside === undefined || !(isCode(error, 'EXDEV') || isCode(error, 'ENOENT'))) throw error;
-      // An absolute link may lead to the folder by the name that the code has for it.
+      // An absolute link may refer to the folder by the path that the code sees.
       const freed = await resolveLinks(root, path, inside, names);
       if (freed === path) throw error;
       return await this.#reachPlain(root, freed, flags);
@@ -187,7 +180,7 @@ export class HostFiles implements Files {
   }
 }
 
-/** Every byte of it is a letter of Latin-1: names may be no text. */
+/** Latin-1 maps each byte to one character: file names may not be valid text. */
 async function realPathOf(file: FileHandle): Promise<string> {
   return await readlink(`/proc/self/fd/${file.fd}`, { encoding: 'latin1' });
 }
@@ -207,18 +200,18 @@ async function renameToFree(from: string, to: string): Promise<void> {
   try {
     await unlink(from);
   } catch (error) {
-    await unlink(to).catch(() => {}); // the first failure is the one to tell
+    await unlink(to).catch(() => {}); // report the first failure
     throw error;
   }
 }
 
-/** An empty folder takes the name, and only an empty folder can be replaced by another: that is all that can be lost. */
+/** An empty folder reserves the name. A rename replaces only an empty folder, so nothing else can be lost. */
 async function renameFolder(from: string, to: string): Promise<void> {
   await mkdir(to);
   try {
     await rename(from, to);
   } catch (error) {
-    await rmdir(to).catch(() => {}); // something else has the name by now
+    await rmdir(to).catch(() => {}); // something else has the name now
     throw error;
   }
 }

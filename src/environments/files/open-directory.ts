@@ -1,4 +1,5 @@
-/** A directory held open, so that work in it happens there and nowhere else, whatever code does to its name meanwhile.
+/**
+ * A directory held open, so that operations stay in it even if code renames or replaces it.
  *
  * Linux gives every open directory a path, `/proc/self/fd/N`, that leads to the directory itself.
  */
@@ -6,11 +7,11 @@
 import { constants, type Stats } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
 import { systemCode } from '../../lib/errno.ts';
-import { folderIdOfStats, isSameFolder } from '../../sandbox/spec.ts';
+import { folderIdOfStats, isSameFolder } from '../../sandbox/named-folders.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 import type { FilesRoot } from './session-files.ts';
 
-/** Leads to something, also to what may not be read. Node has no name for O_PATH. */
+/** Opens anything without needing read permission. Node has no constant for O_PATH. */
 export const O_PATH = 0o10000000;
 const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const DIRECTORY_PATH_FLAGS = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -25,7 +26,7 @@ export class OpenDirectory implements AsyncDisposable {
     this.#handle = handle;
   }
 
-  /** A path of the host's own, without links: if one stands in it, or another folder in its place, code has put it there. */
+  /** Opens a path of the host without links. If the path has a link now, or leads to another folder, code has changed it. */
   static async root({ path, id }: Pick<FilesRoot, 'path' | 'id'>): Promise<OpenDirectory> {
     const handle = await open(path, DIRECTORY_PATH_FLAGS).catch((error) => {
       throw isLink(error) ? folderReplaced(path, error) : error;
@@ -42,48 +43,51 @@ export class OpenDirectory implements AsyncDisposable {
     }
   }
 
-  /** A link to this folder, for who follows it: nothing in the folder is looked up. */
+  /** A link to this folder, to be followed; nothing in the folder is looked up. */
   get itself(): string {
     return `/proc/self/fd/${this.#handle.fd}`;
   }
 
-  /** A path that leads to this folder, or to what has that name in it. */
+  /** A path to this folder, or to the entry with that name. */
   path(name = '.'): string {
-    // Put together by hand: without its dot the path would be a link, and links are not followed.
+    // Built by hand: without the dot, the path would be a link, and links are not followed.
     return `/proc/self/fd/${this.#handle.fd}/${name}`;
   }
 
-  /** The same for a name that may be no text. */
+  /** The same for a name that may not be valid text. */
   bytes(name: Buffer): Buffer {
     return Buffer.concat([Buffer.from(this.path('')), name]);
   }
 
-  /** Where it lies now. Every byte of it is a letter of Latin-1: names may be no text. */
+  /** The directory's current path. Latin-1 maps each byte to one character: names may not be valid text. */
   async realPath(): Promise<string> {
     return await readlink(`/proc/self/fd/${this.#handle.fd}`, { encoding: 'latin1' });
   }
 
-  /** For who empties it: its owner may, whatever code has taken from it. Root may do so anyway. */
+  /** Opens a subfolder to empty it. Restores the owner's permissions, which code may have removed; root does not need them. */
   async unlocked(name: Buffer): Promise<OpenDirectory> {
     await using way = await open(this.bytes(name), DIRECTORY_PATH_FLAGS);
     const { mode } = await way.stat();
-    // By what is held: a name could be another folder's by now. Who does not own it finds out what it may do there.
+    // Changes the held folder, because the name could mean another folder by now. If this process does not own it, later calls
+    // fail as permitted.
     if ((mode & OWNER_BITS) !== OWNER_BITS) await chmod(`/proc/self/fd/${way.fd}`, OWNER_BITS).catch(() => {});
     return new OpenDirectory(await open(`/proc/self/fd/${way.fd}/.`, DIRECTORY_FLAGS));
   }
 
   /**
-   * What is made belongs to the owner of the folder: a server that runs as root works for other users. It has the mode
-   * that code of a kernel would give it, whatever the umask of the server is: not every user of a folder owns it.
+   * Gives a new file the owner of this folder, because a server that runs as root works for other users. Sets the mode that a
+   * kernel's code would set, whatever the server's umask, because not every user of a folder owns it.
    */
   async adopt(file: FileHandle, mode: number): Promise<void> {
     this.#owner ??= this.#handle.stat();
-    const [own, made] = await Promise.all([this.#owner, file.stat()]);
+    // One call at a time: each occupies a thread if the disk hangs.
+    const own = await this.#owner;
+    const made = await file.stat();
     if ((made.mode & 0o777) !== mode) await file.chmod(mode);
     if (made.uid !== own.uid || made.gid !== own.gid) await file.chown(own.uid, own.gid);
   }
 
-  /** A folder in it, unless there is one of that name. */
+  /** Creates a subfolder unless the name exists. */
   async make(name: string): Promise<void> {
     try {
       await mkdir(this.path(name), DIRECTORY_MODE);
@@ -95,7 +99,7 @@ export class OpenDirectory implements AsyncDisposable {
     await this.adopt(made, DIRECTORY_MODE);
   }
 
-  /** The folder of that name in it; undefined for a link or a file. */
+  /** Opens the subfolder with that name; undefined for a link or a file. */
   async below(name: string): Promise<OpenDirectory | undefined> {
     try {
       return new OpenDirectory(await open(this.path(name), DIRECTORY_PATH_FLAGS));
@@ -110,19 +114,19 @@ export class OpenDirectory implements AsyncDisposable {
   }
 }
 
-/** Of a link, the system says that it is no folder. */
+/** Opened as a folder, a link fails with ENOTDIR or ELOOP. */
 const isLink = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ELOOP' || error.code === 'ENOTDIR');
 
-/** Links in a row, as for the system itself. */
+/** The limit of consecutive links, as in the system. */
 const MOST_LINKS = 40;
 const MOST_NAMES = 4096;
 
-/** What one request may still look at. */
+/** How many more names one request may look up. */
 export class NameBudget {
   #left = MOST_NAMES;
 
-  /** Of a path, the next one last. */
+  /** The names of a path, the next one last. */
   take(path: string): string[] {
     const names = path.split('/').reverse();
     this.#left -= names.length;
@@ -131,7 +135,7 @@ export class NameBudget {
   }
 }
 
-/** Each step begins at the root; what changes meanwhile is noticed when the path is opened. */
+/** Each step starts at the root. Opening the resulting path detects changes in between. */
 export async function resolveLinks(
   root: OpenDirectory,
   path: string,
@@ -147,7 +151,7 @@ export async function resolveLinks(
       if (done.pop() === undefined) throw errorOf('EXDEV');
       continue;
     }
-    const target = await readlink(root.path([...done, name].join('/'))).catch(() => undefined); // no link, or nothing
+    const target = await readlink(root.path([...done, name].join('/'))).catch(() => undefined); // not a link, or missing
     if (target === undefined) {
       done.push(name);
       continue;

@@ -8,20 +8,20 @@ import { systemCode } from '../../lib/errno.ts';
 import { invalidPath } from './file-paths.ts';
 import { OpenDirectory } from './open-directory.ts';
 
-/** How a folder is called from when it is discarded until it is gone: this, whose it was, and a name of its own. */
+/** Prefix of a discarded folder's name, followed by a hash of its owner and a random id. */
 const DISCARDED = '.removed-';
-/** Most folders are gone by then. */
+/** Most folders are removed within this time. */
 const WAIT_MS = 2000;
 const REMOVALS_AT_ONCE = 2;
 const AGAIN_MS = 60_000;
 const LONGEST_AGAIN_MS = 3_600_000;
 
-/** Told of each attempt that has failed. It is tried again later. */
+/** Called after each failed attempt. Cella retries later. */
 export type OnFailure = (path: string, error: unknown) => void;
 
-/** Nothing there is well. */
+/** Succeeds if the folder does not exist. */
 export async function removeFolder(path: string): Promise<void> {
-  // Elsewhere folders cannot be held, and code runs in containers alone.
+  // Other systems cannot hold folders open by path, and there code runs only in containers.
   if (process.platform !== 'linux') return await rm(path, { recursive: true, force: true });
   try {
     await using parent = await OpenDirectory.root({ path: await realpath(dirname(path)) });
@@ -31,7 +31,10 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Nobody finds it by its name any more. What takes long to remove goes on in the background; it is `owner`'s until then. */
+/**
+ * Renames the folder so that its name is free at once. A slow removal continues in the background and counts for `owner` until
+ * it ends.
+ */
 export async function discardFolder(path: string, owner: string, onFailure: OnFailure): Promise<void> {
   const discarded = join(dirname(path), `${discardedOf(owner)}${randomUUID()}`);
   try {
@@ -43,13 +46,13 @@ export async function discardFolder(path: string, owner: string, onFailure: OnFa
   await Promise.race([removal(discarded, onFailure), delay(WAIT_MS, undefined, { ref: false })]);
 }
 
-/** Those that are not gone yet. */
+/** Discarded folders of the owner that still exist. */
 export async function discardedFolders(parent: string, owner: string): Promise<string[]> {
   const mine = discardedOf(owner);
   return (await namesIn(parent)).filter((name) => name.startsWith(mine)).map((name) => join(parent, name));
 }
 
-/** Goes on with what an earlier process has not come to the end of. Resolves as `discardFolder` does. */
+/** Continues the removals that an earlier process did not finish. Resolves like `discardFolder`. */
 export async function removeDiscarded(parent: string, onFailure: OnFailure): Promise<void> {
   const left = (await namesIn(parent)).filter((name) => name.startsWith(DISCARDED));
   const removed = Promise.all(left.map((name) => removal(join(parent, name), onFailure)));
@@ -67,13 +70,13 @@ async function namesIn(folder: string): Promise<string[]> {
 
 interface Removal {
   readonly removed: Promise<void>;
-  /** Ends the wait for another attempt. */
+  /** Starts the next attempt without waiting. */
   readonly again: () => void;
 }
 
-/** By path. */
+/** Removals by path. */
 const removals = new Map<string, Removal>();
-/** Each owner has one at a time: what others have discarded counts for them until it is gone, however much this one has. */
+/** Each owner has one removal at a time, so that a large backlog of one owner does not delay the others. */
 const waiting: { readonly owner: string; readonly begin: () => void }[] = [];
 const running = new Set<string>();
 
@@ -119,11 +122,11 @@ async function removeWithRetries(path: string, onFailure: OnFailure, attempts: {
   }
 }
 
-/** Of folders that cannot be brought up, each of which is held open with those above it. */
+/** Limit for nested folders that cannot be moved up: each is held open with all its parents. */
 const MOST_OPEN = 64;
 const ENTRIES_AT_ONCE = 256;
 
-/** `name` is bytes: code may have given names that are no text. */
+/** `name` is bytes because code can create names that are not valid text. */
 export async function removeTree(parent: OpenDirectory, name: Buffer, held = 0): Promise<void> {
   if (held > MOST_OPEN) throw invalidPath(name.toString(), 'folders in it are too deep');
   {
@@ -134,12 +137,12 @@ export async function removeTree(parent: OpenDirectory, name: Buffer, held = 0):
   await rmdir(parent.bytes(name));
 }
 
-/** Whether it says that something is not there. */
+/** Whether the error says that something does not exist. */
 export function isGone(error: unknown): boolean {
   return systemCode(error) === 'ENOENT';
 }
 
-/** Gives how many folders have come into `top` in place of what was in it. */
+/** Returns how many subfolders were moved up into `top`. */
 async function removeLevel(top: OpenDirectory, held: number): Promise<number> {
   let raised = 0;
   for await (const { name, isFolder } of entriesOf(top)) {
@@ -155,7 +158,7 @@ async function removeSubfolder(top: OpenDirectory, name: Buffer, held: number): 
     for await (const { name: inner, isFolder } of entriesOf(folder)) {
       if (await isRemoved(folder, inner, isFolder)) continue;
       if (await isRaised(folder, inner, top)) raised++;
-      // Some file systems cannot do that with what came with an image.
+      // Some file systems cannot move folders that came with an image.
       else await removeTree(folder, inner, held + 1);
     }
   }
@@ -163,7 +166,7 @@ async function removeSubfolder(top: OpenDirectory, name: Buffer, held: number): 
   return raised;
 }
 
-/** A folder that its owner may not write to is not moved either. */
+/** Moving a folder requires write permission on the folder itself, so unlocks it and retries. */
 async function isRaised(folder: OpenDirectory, name: Buffer, top: OpenDirectory): Promise<boolean> {
   const raise = () => succeeds(rename(folder.bytes(name), top.path(`.removed-${randomUUID()}`)));
   if (await raise()) return true;
@@ -171,28 +174,28 @@ async function isRaised(folder: OpenDirectory, name: Buffer, top: OpenDirectory)
   return await raise();
 }
 
-/** Every byte of a name is a letter of Latin-1. */
+/** Latin-1 maps each byte of a name to one character. */
 async function* entriesOf(folder: OpenDirectory): AsyncIterable<{ readonly name: Buffer; readonly isFolder: boolean }> {
   for await (const entry of await opendir(folder.path(), { bufferSize: ENTRIES_AT_ONCE, encoding: 'latin1' })) {
     yield { name: Buffer.from(entry.name, 'latin1'), isFolder: entry.isDirectory() };
   }
 }
 
-/** False where it is a folder with something in it. */
+/** False for a folder that is not empty. */
 async function isRemoved(folder: OpenDirectory, name: Buffer, isFolder: boolean): Promise<boolean> {
   const path = folder.bytes(name);
   if (isFolder) {
     return await rmdir(path).then(
       () => true,
       (error) => {
-        // A mount is busy: it is not entered.
+        // A mount point reports EBUSY and is not entered.
         if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(error.code)) throw error;
         return error.code === 'ENOENT';
       },
     );
   }
   await unlink(path).catch((error) => {
-    if (!isGone(error)) throw error; // removed by another process meanwhile
+    if (!isGone(error)) throw error; // another process may have removed it
   });
   return true;
 }

@@ -1,23 +1,24 @@
-/** Files below one folder, reached with the rights of the code that works there: no more and no less. */
+/** Files below one folder, reached with exactly the rights of the code that works there. */
 
 import type { FileHandle } from 'node:fs/promises';
 import type { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FileRights } from '../../sandbox/spec.ts';
+import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { BrokeredFiles } from './brokered-files.ts';
+import { FilesInTurn } from './file-limits.ts';
 import type { FileKind } from './file-paths.ts';
 import { HostFiles } from './host-files.ts';
 
 export interface FilesRoot {
-  /** On the host, without links. */
+  /** Path on the host, with links resolved. */
   readonly path: string;
-  /** Which folder it must be. */
+  /** The identity that the folder must have. */
   readonly id?: FolderId | undefined;
-  /** What the code calls it: an absolute link that begins with this stays inside. */
+  /** The folder's path as the code sees it: absolute links that begin with it stay inside. */
   readonly inside?: string | undefined;
-  /** Without them, the rights of this process: those that the code has too. */
+  /** If omitted, uses the rights of this process, which the code has too. */
   readonly rights?: FileRights | undefined;
-  /** Who is asking: each has a few works under way at a time. Without it, see `askerOf` (turns.ts). */
+  /** The user that the operations count for; each may have a few at a time. The default: `askerOf` (file-limits.ts). */
   readonly whose?: string | undefined;
 }
 
@@ -31,9 +32,9 @@ export interface SessionFileInfo {
 
 export interface Listing {
   readonly files: readonly SessionFileInfo[];
-  /** Of their names, as JSON has them. */
+  /** The length of the names in JSON. */
   readonly bytes: number;
-  /** Where there are more than a listing holds. */
+  /** Whether the folder has more entries than fit in the listing. */
   readonly cut: boolean;
 }
 
@@ -45,27 +46,27 @@ export interface NewFile {
 }
 
 /**
- * Paths are relative to the folder, without `..`. Links in them that stay inside are followed, those that leave it are
- * EXDEV. The last name of a path that is changed, moved or removed is not followed.
+ * Paths are relative to the folder, without `..`. Links that stay inside are followed; links that lead out fail with EXDEV. The
+ * last name of a path that is changed, moved or removed is never followed.
  */
 export interface Files {
-  /** `mostBytes`: of names, as JSON has them. */
+  /** `mostBytes` limits the length of the names in JSON. */
   list(path: string, most: number, mostBytes?: number): Promise<Listing>;
   entry(path: string): Promise<SessionFileInfo>;
-  /** A regular file. The caller closes it. */
+  /** Opens a regular file. The caller closes it. */
   read(path: string): Promise<{ readonly info: SessionFileInfo; readonly file: FileHandle }>;
-  /** With the folders on the way that are missing. */
+  /** Also creates missing parent folders. */
   create(path: string): Promise<NewFile>;
   makeFolder(path: string): Promise<void>;
   move(from: string, to: string, replace: boolean): Promise<SessionFileInfo>;
   remove(path: string, recursive: boolean): Promise<void>;
-  /** A folder that may be read, held open. The caller closes it. */
+  /** Opens a readable folder. The caller closes it. */
   folder(path: string): Promise<FileHandle>;
 }
 
-export function openFiles(root: FilesRoot): Files {
+export function openFiles(root: FilesRoot): FilesInTurn {
   if (process.platform !== 'linux') {
     throw new CellaError('CAPABILITY_MISSING', 'Files of a session can be reached on Linux only.');
   }
-  return root.rights ? new BrokeredFiles(root, root.rights) : new HostFiles(root);
+  return new FilesInTurn(root.rights ? new BrokeredFiles(root, root.rights) : new HostFiles(root), root);
 }

@@ -1,40 +1,41 @@
-/** Watches a tree of folders, each as itself and never through a link, within limits that all watches share. */
+/** Watches a tree of folders without following links, within limits that all watches share. */
 
 import { type FSWatcher, watch } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FileChange } from '../../protocol/workspace-models.ts';
+import type { FilesInTurn } from './file-limits.ts';
 import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
 import type { Files, SessionFileInfo } from './session-files.ts';
 
 /** Changes within this time are reported together. */
 const GATHER_MS = 50;
-/** After too much, nothing is listened to for a while, and for longer where it goes on. */
+/** After too many events, the watch pauses for this long, and longer if the events continue. */
 const REST_MS = 500;
 const LONGEST_REST_MS = 8000;
-/** How often it is looked whether the folder itself is still there: the system does not tell while it is held. */
+/** How often to check that the folder itself still exists: the system does not report its removal while it is held open. */
 const LOOK_MS = 1000;
 const MOST_DEEP = 64;
-/** Of one look at a tree. */
+/** Limits for one scan of a tree. */
 const MOST_ENTRIES = 50_000;
 const MOST_NAME_BYTES = 8 * 1024 * 1024;
-/** What is told of a folder that has come with something in it. */
+/** The most entries to report for a new folder that is not empty. */
 const MOST_INSIDE = 1000;
-/** What a write of ours is called until it is whole. */
+/** The names of files that Cella is still writing. */
 const PARTIAL = /(^|\/)\.[0-9a-f-]{36}\.part$/;
 
 interface WatchOptions {
-  readonly files: Files;
+  readonly files: FilesInTurn;
   readonly path: string;
   readonly share: WatchBudget;
-  /** Whose part of it. */
+  /** The user whose share of the budget the watch takes. */
   readonly whose: string;
   readonly signal: AbortSignal;
 }
 
 export async function* watchTree({ files, path, share, whose, signal }: WatchOptions): AsyncGenerator<FileChange> {
   const top = partsOf(path).join('/');
-  await using folder = await files.folder(top).catch((error) => {
+  const folder = await files.folder(top).catch((error) => {
     throw toFileError(path, error);
   });
   const tree = new WatchedTree(files, top, { share, whose });
@@ -47,7 +48,7 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
       await newsOrLook(tree.changes.news, signal);
       await sleep(GATHER_MS, signal);
       if (signal.aborted) return;
-      if ((await folder.stat()).nlink === 0) throw missing(path);
+      if ((await files.stepOpen(() => folder.stat())).nlink === 0) throw missing(path);
       const taken = tree.changes.take();
       if (taken !== 'lost') {
         restMs = REST_MS;
@@ -56,7 +57,7 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
         tree.rest();
         await sleep(restMs, signal);
         restMs = Math.min(restMs * 2, LONGEST_REST_MS);
-        // Reported when it is watched again: a client that lists its files then misses nothing.
+        // Reported only once watching has resumed, so that a client that then lists its files misses nothing.
         await tree.begin();
         yield { type: 'overflow', reason: 'events' };
         if (tree.cut) yield { type: 'overflow', reason: 'folders' };
@@ -66,6 +67,7 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
     throw toFileError(path, error);
   } finally {
     tree.close();
+    await files.endOpen(() => folder.close()).catch(() => {}); // an earlier error has reported a hanging folder
   }
 }
 
@@ -88,7 +90,7 @@ class WatchedTree {
     return this.#watches.count;
   }
 
-  /** Whether there are folders that could not be watched. */
+  /** Whether some folders could not be watched. */
   get cut(): boolean {
     return this.#cut;
   }
@@ -98,7 +100,7 @@ class WatchedTree {
     await this.#enter('', () => {});
   }
 
-  /** Looks at each path now: what has happened in between is over. */
+  /** Reports the current state of each path, not the changes in between. */
   async *tell(taken: ReadonlyMap<string, ChangeKind>): AsyncGenerator<FileChange> {
     const before = this.#cut;
     for (const [path, how] of taken) if (!PARTIAL.test(path)) yield* this.#look(path, how);
@@ -126,14 +128,14 @@ class WatchedTree {
       });
       yield* inside;
     } catch (error) {
-      // Whatever is there instead has an event of its own.
+      // Whatever is there now has its own event.
       this.#watches.dropTree(path);
       if (isAbsence(error)) yield { type: 'deleted', path };
       else this.changes.lost();
     }
   }
 
-  /** Watches a folder, and then what is in it: what is made meanwhile is seen by one or the other. */
+  /** Watches a folder before listing it, so that no new entry is missed. */
   async #enter(path: string, found: (path: string, entry: SessionFileInfo) => void): Promise<void> {
     this.#entriesLeft = MOST_ENTRIES;
     this.#bytesLeft = MOST_NAME_BYTES;
@@ -157,7 +159,7 @@ class WatchedTree {
       found(inner, entry);
       if (entry.kind !== 'folder') continue;
       await this.#enterBelow(inner, found, depth + 1).catch(() => {
-        // Gone meanwhile, or closed to the code, which cannot watch it either.
+        // The folder is gone, or closed to the code, which could not watch it either.
         this.#watches.dropTree(inner);
       });
     }
@@ -171,7 +173,7 @@ async function newsOrLook(news: Promise<void>, signal: AbortSignal): Promise<voi
 }
 
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { signal, ref: false }).catch(() => {}); // the caller looks at the signal
+  await delay(ms, undefined, { signal, ref: false }).catch(() => {}); // the caller checks the signal
 }
 
 const MOST_PATHS = 1000;
@@ -198,7 +200,7 @@ class ChangeBuffer {
     this.#news.resolve();
   }
 
-  /** Resolves when there is something to take. */
+  /** Resolves when there are changes to take. */
   get news(): Promise<void> {
     return this.#news.promise;
   }
@@ -213,7 +215,7 @@ class ChangeBuffer {
   }
 }
 
-/** `name`: something of that name was made, removed or replaced. `content`: it was written to. */
+/** `name`: an entry was created, removed or replaced. `content`: it was written to. */
 type ChangeKind = 'name' | 'content';
 
 interface WatchListener {
@@ -242,14 +244,14 @@ class FolderWatches {
     return this.#watchers.size;
   }
 
-  /** False where one more cannot be had. */
+  /** False if the limit of watches is reached. */
   add(path: string, folder: FileHandle): boolean {
     this.#drop(path);
     if (this.#watchers.size >= MOST_FOLDERS_PER_TREE || !this.#share.takeFolder(this.#whose)) return false;
     try {
       const watcher = watch(`/proc/self/fd/${folder.fd}/.`, { persistent: false }, (event, name) => {
         this.#share.count();
-        // The watch of the parent folder reports what happens to the folder itself.
+        // The watch of the parent folder reports changes of the folder itself.
         if (name !== null && name !== '.') this.#listener.happened(joinPath(path, name), toHow[event]);
       });
       watcher.on('error', () => this.#listener.lost());
@@ -257,11 +259,11 @@ class FolderWatches {
       return true;
     } catch {
       this.#share.giveFolder(this.#whose);
-      return false; // the system has no room for it
+      return false; // the system has no room for another watch
     }
   }
 
-  /** A folder that is no longer there, and what was in it. */
+  /** Drops a removed folder and everything below it. */
   dropTree(path: string): void {
     for (const watched of this.#watchers.keys()) {
       if (watched === path || watched.startsWith(`${path}/`)) this.#drop(watched);
@@ -293,9 +295,9 @@ export function joinPath(path: string, name: string): string {
 }
 
 const MOST_FOLDERS = 20_000;
-/** Of one user: it takes several to leave none for another. */
+/** Limit per user, so that one user alone cannot use up all watches. */
 const MOST_OF_ONE = 5000;
-/** The system keeps 16,384 by default. */
+/** The system's queue holds 16,384 events by default. */
 const MOST_AT_ONCE = 8192;
 
 export class WatchBudget {
@@ -304,7 +306,7 @@ export class WatchBudget {
   #folders = 0;
   #atOnce = 0;
 
-  /** False where there are as many as may be. */
+  /** False if the limit is reached. */
   takeFolder(whose: string): boolean {
     const own = this.#ofEach.get(whose) ?? 0;
     if (this.#folders >= MOST_FOLDERS || own >= MOST_OF_ONE) return false;
@@ -320,14 +322,14 @@ export class WatchBudget {
     else this.#ofEach.set(whose, others);
   }
 
-  /** Called with each event of the system. */
+  /** Call for each event of the system. */
   count(): void {
-    // All that the queue holds comes before anything else has its turn.
+    // All queued events arrive before other work of the event loop.
     if (this.#atOnce === 0) setImmediate(() => this.#over());
     this.#atOnce++;
   }
 
-  /** `lost` is told when events may be missing. Gives what to call when nobody listens any more. */
+  /** Calls `lost` when events may be missing. Returns a function that stops listening. */
   listen(lost: () => void): () => void {
     this.#listeners.add(lost);
     return () => this.#listeners.delete(lost);
@@ -340,5 +342,5 @@ export class WatchBudget {
   }
 }
 
-/** The one of this process: the system has one queue for all watches of a process. */
+/** Shared by the process, because the system has one event queue for all its watches. */
 export const processWatches = new WatchBudget();

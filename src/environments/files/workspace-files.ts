@@ -1,4 +1,4 @@
-/** The files of a session for its clients: list, read, write, move, delete and watch, in its workspace and nowhere else. */
+/** A session's files for its clients: list, read, write, move, delete and watch, only within the workspace. */
 
 import type { FileHandle } from 'node:fs/promises';
 import { systemCode } from '../../lib/errno.ts';
@@ -6,7 +6,7 @@ import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileChange } from '../../protocol/workspace-models.ts';
 import type { FileEntry } from '../environment.ts';
-import { askerOf } from './file-limits.ts';
+import { askerOf, type FilesInTurn } from './file-limits.ts';
 import { invalidPath, isCode, partsOf, toFileError } from './file-paths.ts';
 import type { Glob } from './glob.ts';
 import { isGone } from './remove-tree.ts';
@@ -14,12 +14,12 @@ import { type Files, type FilesRoot, type Listing, openFiles, type SessionFileIn
 import { joinPath, type WatchBudget, watchTree } from './watch-tree.ts';
 
 const MOST_LISTED = 10_000;
-/** Of names, as JSON has them. Ten thousand usual names have a fifth of this. */
+/** The length of the names in JSON. Ten thousand typical names take a fifth of this. */
 const MOST_LISTED_BYTES = 2 * 1024 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 
 export class WorkspaceFiles {
-  readonly files: Files;
+  readonly files: FilesInTurn;
   readonly #whose: string;
 
   constructor(root: FilesRoot) {
@@ -27,7 +27,7 @@ export class WorkspaceFiles {
     this.files = openFiles(root);
   }
 
-  /** By name. */
+  /** Sorted by name. */
   list(path: string): Promise<Omit<Listing, 'bytes'>> {
     return withFileErrors(path, async () => {
       const { files, cut } = await this.files.list(partsOf(path).join('/'), MOST_LISTED, MOST_LISTED_BYTES);
@@ -35,15 +35,15 @@ export class WorkspaceFiles {
     });
   }
 
-  /** The bytes from `start` on. The file is closed when they are read to the end, or reading stops. */
+  /** Reads the bytes from `start` on. The file is closed at its end, or when the reader stops. */
   read(path: string, start = 0): Promise<{ info: SessionFileInfo; chunks: AsyncIterable<Uint8Array> }> {
     return withFileErrors(path, async () => {
       const { info, file } = await this.files.read(checkedPath(path));
-      return { info, chunks: chunksOf(file, start) };
+      return { info, chunks: chunksOf(this.files, file, start) };
     });
   }
 
-  /** All of it or nothing: what had the name before stays until the last byte is written. */
+  /** Writes all or nothing: an existing file stays until the last byte is written. */
   write(
     path: string,
     chunks: AsyncIterable<Uint8Array>,
@@ -63,24 +63,24 @@ export class WorkspaceFiles {
         return await this.files.move(source, target, replace);
       } catch (error) {
         if (isCode(error, 'EINVAL')) throw invalidPath(to, 'a folder cannot be moved into itself');
-        // What is there already is at the other end.
+        // The conflict is at the destination.
         throw ['EEXIST', 'ENOTEMPTY', 'EISDIR'].some((code) => isCode(error, code)) ? toFileError(to, error) : error;
       }
     });
   }
 
-  /** A folder with something in it only where `recursive` says so. A link goes, and what it leads to stays. */
+  /** Deletes a folder that is not empty only if `recursive` is set. Deletes a link, not its target. */
   delete(path: string, { recursive = false } = {}): Promise<void> {
     return withFileErrors(path, () => this.files.remove(checkedPath(path), recursive));
   }
 
-  /** What changes below a folder, until the signal aborts; `NOT_FOUND` where the folder itself goes. */
+  /** Reports changes below a folder until the signal aborts; fails with `NOT_FOUND` if the folder itself is removed. */
   watch(path: string, share: WatchBudget, signal: AbortSignal): AsyncGenerator<FileChange> {
     return watchTree({ files: this.files, path, share, whose: this.#whose, signal });
   }
 }
 
-/** The path of something in the workspace. */
+/** Parses a path in the workspace. */
 function checkedPath(path: string): string {
   const parts = partsOf(path);
   if (parts.length === 0) throw invalidPath(path, 'it is the workspace itself');
@@ -95,9 +95,9 @@ async function withFileErrors<T>(path: string, work: () => Promise<T>): Promise<
   }
 }
 
-/** Closes the file at its end, and also if the reader leaves before the first chunk: a generator would not begin then. */
-function chunksOf(file: FileHandle, start: number): AsyncIterableIterator<Uint8Array> {
-  const chunks = readFrom(file, start);
+/** Closes the file at its end and if the reader stops before the first chunk, when a generator's `finally` would not run. */
+function chunksOf(files: FilesInTurn, file: FileHandle, start: number): AsyncIterableIterator<Uint8Array> {
+  const chunks = readFrom(files, file, start);
   return {
     [Symbol.asyncIterator]() {
       return this;
@@ -105,22 +105,28 @@ function chunksOf(file: FileHandle, start: number): AsyncIterableIterator<Uint8A
     next: () => chunks.next(),
     return: async () => {
       await chunks.return();
-      await file.close();
+      await files.endOpen(() => file.close());
       return { done: true, value: undefined };
     },
   };
 }
 
-async function* readFrom(file: FileHandle, start: number): AsyncGenerator<Uint8Array, void, undefined> {
+async function* readFrom(
+  files: FilesInTurn,
+  file: FileHandle,
+  start: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   try {
     for (let position = start; ; ) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position);
+      const { bytesRead, buffer } = await files.stepOpen(() =>
+        file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position),
+      );
       if (bytesRead === 0) return;
       position += bytesRead;
       yield buffer.subarray(0, bytesRead);
     }
   } finally {
-    await file.close();
+    await files.endOpen(() => file.close());
   }
 }
 
@@ -132,7 +138,7 @@ interface NewContent {
 }
 
 async function replaceFile(
-  files: Files,
+  files: FilesInTurn,
   path: string,
   { chunks, limitBytes = Number.MAX_SAFE_INTEGER }: NewContent,
 ): Promise<SessionFileInfo> {
@@ -144,10 +150,10 @@ async function replaceFile(
       if (size > limitBytes) {
         throw new CellaError('TOO_LARGE', `The file is larger than ${limitBytes} bytes.`, { details: { limitBytes } });
       }
-      await made.file.writeFile(chunk);
+      await files.stepOpen(() => made.file.writeFile(chunk));
     }
   } catch (error) {
-    await made.discard().catch(() => {}); // the first failure is the one to tell
+    await made.discard().catch(() => {}); // report the first failure
     throw error;
   }
   return await made.commit();
@@ -160,12 +166,14 @@ interface FileContent {
 
 const WRITES_AT_ONCE = 16;
 
-/** In the order of the files: undefined where it was written, else why not. Of two with one path the later one stays. */
-export async function writeMany(files: Files, contents: readonly FileContent[]): Promise<(Error | undefined)[]> {
+/**
+ * Results in the order of the files: undefined if written, otherwise the error. If two have the same path, the later one stays.
+ */
+export async function writeMany(files: FilesInTurn, contents: readonly FileContent[]): Promise<(Error | undefined)[]> {
   const results = new Array<Error | undefined>(contents.length).fill(undefined);
   const fail = (index: number, path: string, error: unknown) => {
-    const told = toFileError(path, error);
-    results[index] = told instanceof Error ? told : new Error(String(told));
+    const problem = toFileError(path, error);
+    results[index] = problem instanceof Error ? problem : new Error(String(problem));
   };
   const last = new Map<string, { index: number; path: string; content: Uint8Array }>();
   for (const [index, { path, content }] of contents.entries()) {
@@ -191,14 +199,14 @@ async function eachAtOnce<T>(items: Iterable<T>, work: (item: T) => Promise<void
   await Promise.all(Array.from({ length: WRITES_AT_ONCE }, worker));
 }
 
-/** A list that is cut without a word would be taken for the whole. */
+/** Throws beyond this limit: a list cut silently would look complete. */
 const MOST_TREE_ENTRIES = 100_000;
 const MOST_LOOKED_AT = 1_000_000;
 const MOST_DEEP = 64;
-/** Of the paths that are told: each may be as long as all names above it together. */
+/** Limit of all paths together: each can be as long as all folder names above it. */
 const MOST_TREE_BYTES = 64 * 1024 * 1024;
 
-/** `top`: the folder, whose path the found ones are relative to. */
+/** `top` is the folder that the resulting paths are relative to. */
 export async function listTree(files: Files, top: string, glob: Glob): Promise<FileEntry[]> {
   const found: FileEntry[] = [];
   let [lookedAt, bytes] = [0, 0];
@@ -218,7 +226,7 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
     }
     for (const inner of folders) {
       await look(inner, depth + 1).catch((error) => {
-        // Gone meanwhile, a link by now, or closed to the code: there is nothing to tell.
+        // The folder is gone, now a link, or closed to the code: there is nothing to list.
         if (error instanceof CellaError || !isSkipped(error)) throw error;
       });
     }

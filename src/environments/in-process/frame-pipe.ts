@@ -1,4 +1,4 @@
-/** Frames and output of a worker, through the ring buffers of the shared memory. */
+/** A worker's frames and output, carried by the ring buffers of the shared memory. */
 
 import type { ByteSource } from '../../kernel/kernel-connection.ts';
 import { BufferedFrameConnection } from '../../kernel/kernel-connection.ts';
@@ -10,7 +10,7 @@ interface UnsentFrame {
   readonly sent: () => void;
 }
 
-/** Told of every frame in both directions. */
+/** Called for every frame in both directions. */
 interface FrameObserver {
   sent(type: number, id: number): void;
   received(frame: Frame): void;
@@ -24,7 +24,7 @@ export class FramePipe extends BufferedFrameConnection {
   #paused = false;
   #greeted = false;
 
-  /** `decoder` belongs to the worker: a frame of the kernel before may be half read. */
+  /** `decoder` belongs to the worker, because a frame of the previous kernel may be half read. */
   constructor(sharedMemory: SharedMemory, decoder: FrameDecoder, observer: FrameObserver) {
     super();
     this.#memory = sharedMemory;
@@ -54,14 +54,14 @@ export class FramePipe extends BufferedFrameConnection {
     this.unread();
   }
 
-  /** The worker has ended, or this kernel is no more. */
+  /** Called when the worker or this kernel has ended. */
   end(problem?: Error): void {
     if (this.ended) return;
     for (const { sent } of this.#unsent.splice(0)) sent();
     this.finishReading(problem);
   }
 
-  /** Takes in what has come, and sends what has waited for room. */
+  /** Reads received data, and sends data that waited for room. */
   take(): void {
     this.#flush();
     const incoming = this.#memory.pipe('fromKernel');
@@ -79,7 +79,7 @@ export class FramePipe extends BufferedFrameConnection {
   }
 
   #give(frame: Frame): void {
-    // Frames before the hello belong to the kernel before.
+    // Frames before the hello belong to the previous kernel.
     this.#greeted ||= frame.type === FrameType.hello;
     if (!this.#greeted) return;
     this.#observer.received(frame);
@@ -98,7 +98,7 @@ export class FramePipe extends BufferedFrameConnection {
   #flush(): void {
     const pipe = this.#memory.pipe('toKernel');
     for (let next = this.#unsent[0]; next; next = this.#unsent[0]) {
-      // Before it is tried: the worker makes room while it is, and tells of it.
+      // Set before trying: the worker may make room meanwhile, and then reports it.
       this.#memory.set('crowded', 1);
       next.rest = next.rest.subarray(pipe.write(next.rest));
       this.#memory.wakeWorker();
@@ -110,7 +110,7 @@ export class FramePipe extends BufferedFrameConnection {
   }
 }
 
-/** Reads of every pipe go through one buffer: a chunk is used up before the next read. */
+/** All pipes are read through one buffer: each chunk is used before the next read. */
 const sharedBuffer = Buffer.allocUnsafe(1 << 18);
 
 export class SharedMemorySource implements ByteSource {
@@ -140,13 +140,13 @@ export class SharedMemorySource implements ByteSource {
     this.take();
   }
 
-  /** Nothing is read by this source any more. */
+  /** Stops reading from this source. */
   close(): void {
     this.#closed = true;
     this.#reading = false;
   }
 
-  /** Nothing more will be written: reads what is there, then reports the end. */
+  /** Called when nothing more will be written: reads the rest, then reports the end. */
   end(): void {
     this.#ended = true;
     this.take();
@@ -158,15 +158,15 @@ export class SharedMemorySource implements ByteSource {
     if (count > 0) {
       this.#taken();
       this.#reading = this.#onChunk(sharedBuffer.subarray(0, count));
-      // In turns with everything else that the host does.
+      // Takes turns with the host's other work.
       if (this.#pipe.size > 0) setImmediate(() => this.take());
     }
     if (this.#ended && this.#pipe.size === 0) this.#finish();
   }
 
   #finish(): void {
-    const told = this.#onEnd;
+    const onEnd = this.#onEnd;
     this.#onEnd = undefined;
-    told?.();
+    onEnd?.();
   }
 }

@@ -4,11 +4,10 @@ import { kernelPackage } from '../../interpreter/package-file.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { memoize } from '../../lib/single-flight.ts';
 import { IN_PROCESS_CAPABILITIES } from '../../protocol/enums.ts';
-import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
+import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { encodeHostPayload, type ProgramSpec } from '../../protocol/host-payloads.ts';
-import type { Interpreter } from '../../protocol/interpreter.ts';
 import { FrameType } from '../../protocol/kernel-frames.ts';
+import { encodeHostPayload, type ProgramSpec } from '../../protocol/kernel-payloads.ts';
 import type {
   Executor,
   KernelHost,
@@ -21,14 +20,14 @@ import type {
 import { type PrestartableHost, type SpareFactory, SparePool } from '../supervisor/spare-pool.ts';
 import { memoryImageFor } from './memory-image.ts';
 import type { KernelTask } from './shared-memory.ts';
-import { findPyodide, PyodideWorker } from './worker-client.ts';
+import { findPyodide, PyodideWorkerClient } from './worker-client.ts';
 
 export interface InProcessConfig {
   readonly memoryBytes: number;
   readonly dataDir: string;
   readonly preload: readonly string[];
   readonly startTimeoutMs: number;
-  /** What every kernel finds in its environment. */
+  /** Environment variables for every kernel. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -96,19 +95,19 @@ function closed(): CellaError {
   return new CellaError('SESSION_CLOSED', 'Cella was shut down in this process.');
 }
 
-/** What is the same for all workers of a place. */
+/** Settings that all workers of an environment share. */
 export type HostTask = Omit<KernelTask, 'memory'>;
 
 export class PyodideHost implements PrestartableHost {
   readonly failure = undefined;
   readonly capabilities = IN_PROCESS_CAPABILITIES;
   #listener: KernelHostListener | undefined;
-  /** It runs in the host's process. */
+  /** The kernel runs in the host's process. */
   readonly pid = 0;
   #task: HostTask;
   readonly #onClosed: () => void;
-  readonly #workers = new Set<PyodideWorker>();
-  #prestarted: { readonly worker: PyodideWorker; readonly link: KernelConnection } | undefined;
+  readonly #workers = new Set<PyodideWorkerClient>();
+  #prestarted: { readonly worker: PyodideWorkerClient; readonly link: KernelConnection } | undefined;
   #closed = false;
 
   constructor(task: HostTask, onClosed: () => void) {
@@ -142,7 +141,7 @@ export class PyodideHost implements PrestartableHost {
   }
 
   async startKernel({ env, packages, from, reseed = !from }: StartKernelOptions): Promise<KernelConnection> {
-    if (this.#closed) throw new CellaError('KERNEL_DIED', 'The place of this kernel was closed.');
+    if (this.#closed) throw new CellaError('KERNEL_DIED', 'The environment of this kernel was closed.');
     const link = from ? this.#restoreSnapshot(from) : this.#begin();
     link.control.send(FrameType.start, 0, encodeHostPayload('start', { env, packages, reseed }));
     return link;
@@ -160,12 +159,12 @@ export class PyodideHost implements PrestartableHost {
   }
 
   dropSnapshot(snapshot: number): void {
-    this.#holderOf(snapshot)?.drop(snapshot);
+    this.#workerOf(snapshot)?.drop(snapshot);
   }
 
   async memoryUsage(): Promise<MemoryUsage> {
     const all = [...this.#workers].map((worker, index) => [String(index), worker.bytes] as const);
-    // Snapshots lie in the memory of the kernel that they were kept in.
+    // A snapshot's memory is part of the kernel that keeps it.
     return { kernels: Object.fromEntries(all), snapshots: {} };
   }
 
@@ -182,7 +181,7 @@ export class PyodideHost implements PrestartableHost {
   }
 
   #restoreSnapshot(from: { readonly snapshot: number; readonly keep: boolean }): KernelConnection {
-    const worker = this.#holderOf(from.snapshot);
+    const worker = this.#workerOf(from.snapshot);
     if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
     if (worker.isAttached) {
       if (!from.keep) worker.drop(from.snapshot);
@@ -191,12 +190,12 @@ export class PyodideHost implements PrestartableHost {
     return worker.attach(from);
   }
 
-  #holderOf(snapshot: number): PyodideWorker | undefined {
+  #workerOf(snapshot: number): PyodideWorkerClient | undefined {
     return [...this.#workers].find((worker) => worker.alive && worker.snapshots.has(snapshot));
   }
 
-  #open(): PyodideWorker {
-    const worker = new PyodideWorker(this.#task);
+  #open(): PyodideWorkerClient {
+    const worker = new PyodideWorkerClient(this.#task);
     this.#workers.add(worker);
     void worker.gone.then(({ outOfMemory = false }) => {
       this.#workers.delete(worker);

@@ -8,7 +8,7 @@ import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { MemoryImageTask, WorkerMessage } from './shared-memory.ts';
 import type { Pyodide } from './worker-client.ts';
-import { startWorker } from './worker-client.ts';
+import { startWorker, terminateWorker } from './worker-client.ts';
 
 interface MemoryImageOptions {
   readonly pyodide: Pyodide;
@@ -19,10 +19,10 @@ interface MemoryImageOptions {
   readonly timeoutMs: number;
 }
 
-/** Of this host: the same for every data folder. */
+/** Shared by all data folders of this host. */
 const knownImages = new MemoizedByKey<string, SharedArrayBuffer>();
 
-/** From the data folder where there is a whole one; else it is made, and kept there if that can be done. */
+/** Returns the cached image if it is complete; otherwise creates it and tries to cache it. */
 export async function memoryImageFor(settings: MemoryImageOptions): Promise<SharedArrayBuffer> {
   const key = await imageKey(settings);
   return await knownImages.get(key, () => readOrMake(settings, key));
@@ -33,12 +33,12 @@ async function readOrMake(settings: MemoryImageOptions, key: string): Promise<Sh
   const kept = await cache.take(key);
   if (kept) return toSharedBuffer(kept);
   const made = await makeImage(settings);
-  // A full disk or a folder that cannot be written to costs time at the next start, and nothing else.
+  // A full disk or a read-only folder only makes the next start slower.
   await cache.put(key, made).catch(() => {});
   return toSharedBuffer(made);
 }
 
-/** The same sources of the same Pyodide give the same snapshot. */
+/** The same sources with the same Pyodide give the same image. */
 async function imageKey({ pyodide, preload }: MemoryImageOptions): Promise<string> {
   const { hash: sources } = await readKernelSources();
   const all = createHash('sha256').update(JSON.stringify([pyodide.version, process.version, preload, sources]));
@@ -72,14 +72,14 @@ async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOp
     return await made.promise;
   } finally {
     clearTimeout(timer);
-    await worker.terminate();
+    await terminateWorker(worker);
   }
 }
 
 const FILE_MAGIC = Buffer.from('CELLASN1');
 const HASH_BYTES = 32;
 const FILE_ENDING = '.snapshot';
-/** Hosts that preload other modules share a data folder; each snapshot takes about 30 MB. */
+/** Hosts that preload different modules can share a data folder; each image takes about 30 MB. */
 const MOST_KEPT = 4;
 
 export class MemoryImageCache {
@@ -89,7 +89,7 @@ export class MemoryImageCache {
     this.#folder = join(dataDir, 'cache', 'pyodide');
   }
 
-  /** Undefined if there is none, or if it is incomplete or was changed. */
+  /** Undefined if there is no image, or if it is incomplete or was changed. */
   async take(key: string): Promise<Buffer | undefined> {
     const path = this.#path(key);
     const file = await readFile(path).catch(() => undefined);
@@ -97,12 +97,12 @@ export class MemoryImageCache {
     const body = file.subarray(FILE_MAGIC.length + HASH_BYTES);
     if (!checksum(body).equals(file.subarray(FILE_MAGIC.length, FILE_MAGIC.length + HASH_BYTES))) return undefined;
     const now = new Date();
-    // In a folder that cannot be written to nothing is removed either.
+    // Nothing is removed from a read-only folder either.
     await utimes(path, now, now).catch(() => {});
     return body;
   }
 
-  /** Atomic, even if another process writes the same one. */
+  /** Atomic, even if another process writes the same image. */
   async put(key: string, body: Uint8Array): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = this.#path(key);
@@ -116,7 +116,7 @@ export class MemoryImageCache {
     await this.#clear(path);
   }
 
-  /** Removes the least recently used ones. */
+  /** Removes the least recently used images. */
   async #clear(latest: string): Promise<void> {
     const others = (await readdir(this.#folder)).filter((name) => name.endsWith(FILE_ENDING));
     const used = await Promise.all(others.map((name) => lastUse(join(this.#folder, name))));
@@ -129,7 +129,7 @@ export class MemoryImageCache {
   }
 }
 
-/** One that another host has removed meanwhile counts as the oldest. */
+/** An image that another host has removed counts as the oldest. */
 async function lastUse(path: string): Promise<{ path: string; at: number }> {
   const found = await stat(path).catch(() => undefined);
   return { path, at: found?.mtimeMs ?? 0 };

@@ -1,6 +1,6 @@
 /**
- * What host and worker exchange: memory with four ring buffers, the interrupt slot and fields that wake either side; the
- * tasks that a worker starts with; and the messages that it sends beside the memory.
+ * What host and worker exchange: memory with four ring buffers, the interrupt slot and fields that wake either side; the tasks
+ * that a worker starts with; and the messages that it sends outside of the memory.
  */
 
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
@@ -8,39 +8,39 @@ import type { CompiledCode } from './worker/emscripten.ts';
 
 const HEADER_WORDS = 64;
 const FIRST_PIPE_WORD = 16;
-/** What each pipe holds; a power of two. */
+/** The size of each pipe, a power of two. */
 const PIPE_BYTES = { toKernel: 1 << 20, fromKernel: 1 << 20, stdout: 1 << 19, stderr: 1 << 18 } as const;
 
-/** The longest path that Linux knows. */
+/** The longest path that Linux supports. */
 const PATH_BYTES = 4096;
 
-/** From so many bytes on, output is read at once. */
+/** Output is read at once if at least this many bytes are waiting. */
 export const PROMPT_READ_BYTES = 1 << 16;
 
 type RingBufferName = keyof typeof PIPE_BYTES;
 
 const Field = {
-  /** The worker sleeps on it; it grows whenever the host has done something. */
+  /** The worker sleeps on this field. The host increments it whenever it has done something. */
   wake: 0,
-  /** Whether the host was notified and has not looked yet. */
-  told: 1,
-  /** The same for output, which the host lets gather for a moment. */
-  toldOfOutput: 9,
-  /** The execution that an interrupt is for, and the one that has seen its interrupt. */
+  /** Whether the host was notified and has not checked yet. */
+  notified: 1,
+  /** The same for output, which the host lets collect for a moment. */
+  outputNotified: 9,
+  /** The execution that an interrupt is for, and the last one that saw its interrupt. */
   target: 2,
-  heard: 3,
-  /** The number of the signal that waits to be seen by Python: its lowest byte. */
+  seen: 3,
+  /** The number of the signal that Python has not seen yet, in the lowest byte. */
   signal: 4,
-  /** Whether the host has bytes that have found no room yet. */
+  /** Whether the host has bytes that do not fit yet. */
   crowded: 5,
-  /** Bytes of the interpreter's memory, and how often more was asked for than it may have. */
+  /** The interpreter's memory in bytes, and how often it asked for more than its limit. */
   heap: 6,
   refused: 7,
-  /** After how many milliseconds the code wants a SIGALRM; 0 for never. */
+  /** The milliseconds until the code's SIGALRM; 0 for none. */
   alarm: 8,
-  /** The number of the signal that the code has ended itself with. */
+  /** The number of the signal with which the code ended itself. */
   killedBy: 10,
-  /** How many bytes the path has that the agent's folder was moved to; 0 where it is where it was. */
+  /** The length in bytes of the new path of the key's folder; 0 if the folder was not moved. */
   moved: 11,
 } as const;
 
@@ -49,7 +49,7 @@ type FieldName = keyof typeof Field;
 export class SharedMemory {
   readonly memory: SharedArrayBuffer;
   readonly #words: Int32Array;
-  /** What Python looks at for a signal. */
+  /** The memory that Python checks for a signal. */
   readonly signal: Uint8Array;
   readonly #pipes: Readonly<Record<RingBufferName, RingBuffer>>;
   readonly #path: Uint8Array;
@@ -78,17 +78,17 @@ export class SharedMemory {
     return this.#pipes[name];
   }
 
-  /** By the host, once: the agent's folder has another path from here on. */
+  /** Called by the host, once: sets the new path of the key's folder. */
   moveTo(path: string): void {
     const { read, written } = new TextEncoder().encodeInto(path, this.#path);
-    if (read < path.length) throw new Error('the path of the agent’s folder is too long');
+    if (read < path.length) throw new Error('the path of the key’s folder is too long');
     this.set('moved', written);
   }
 
-  /** By the worker: where the agent's folder was moved to. */
+  /** Called by the worker: the new path of the key's folder. */
   movedTo(): string | undefined {
     const length = this.get('moved');
-    // Memory that is shared cannot be decoded as it is.
+    // TextDecoder does not accept shared memory.
     return length === 0 ? undefined : new TextDecoder().decode(this.#path.slice(0, length));
   }
 
@@ -100,7 +100,7 @@ export class SharedMemory {
     Atomics.store(this.#words, Field[name], value | 0);
   }
 
-  /** Sets it, and gives what it was. */
+  /** Sets the field and returns its previous value. */
   swap(name: FieldName, value: number): number {
     return Atomics.exchange(this.#words, Field[name], value | 0) >>> 0;
   }
@@ -109,13 +109,13 @@ export class SharedMemory {
     Atomics.add(this.#words, Field[name], value | 0);
   }
 
-  /** By the host: the worker looks again at whatever it waits for. */
+  /** Called by the host: the worker checks again for whatever it waits for. */
   wakeWorker(): void {
     Atomics.add(this.#words, Field.wake, 1);
     Atomics.notify(this.#words, Field.wake);
   }
 
-  /** By the worker: sleeps until the host has done something since `wake` had this value. */
+  /** Called by the worker: sleeps until the host changes `wake` from `since`. */
   sleep(since: number, timeoutMs: number): void {
     Atomics.wait(this.#words, Field.wake, since | 0, timeoutMs);
   }
@@ -135,12 +135,12 @@ export class RingBuffer {
     this.#bytes = bytes;
   }
 
-  /** How many bytes wait to be read. */
+  /** The number of unread bytes. */
   get size(): number {
     return (Atomics.load(this.#words, this.#written) - Atomics.load(this.#words, this.#read)) >>> 0;
   }
 
-  /** Takes as much as there is room for, and gives how much that was. */
+  /** Writes as many bytes as fit and returns their number. */
   write(data: Uint8Array): number {
     const capacity = this.#bytes.length;
     const count = Math.min(data.length, capacity - this.size);
@@ -152,7 +152,7 @@ export class RingBuffer {
     return count;
   }
 
-  /** Fills `into` with as much as there is, and gives how much that was. */
+  /** Fills `into` with the available bytes and returns their number. */
   read(into: Uint8Array): number {
     const capacity = this.#bytes.length;
     const count = Math.min(into.length, this.size);
@@ -164,7 +164,7 @@ export class RingBuffer {
     return count;
   }
 
-  /** Forgets what waits: by the reader alone. */
+  /** Discards the unread bytes. Only the reader may call it. */
   clear(): void {
     Atomics.store(this.#words, this.#read, Atomics.load(this.#words, this.#written));
   }
@@ -172,7 +172,7 @@ export class RingBuffer {
 
 type WaitResult = 'ready' | 'late' | 'signal';
 
-/** A negative time is without end. */
+/** A negative timeout waits without limit. */
 export function waitUntil(sharedMemory: SharedMemory, ready: () => boolean, timeoutMs = -1): WaitResult {
   const until = timeoutMs < 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
   for (;;) {
@@ -188,10 +188,10 @@ export function waitUntil(sharedMemory: SharedMemory, ready: () => boolean, time
 interface CommonTask {
   /** The folder of Pyodide's files, as a path that ends in a separator. */
   readonly pyodide: string;
-  /** Its list of packages, which is empty: they would come from a network. */
+  /** Pyodide's package list. It is empty, because packages would come from a network. */
   readonly lock: string;
   readonly wasm: CompiledCode;
-  /** The kernel's sources, on the host. */
+  /** The folder of the kernel's sources, on the host. */
   readonly sources: string;
   readonly preload: readonly string[];
 }
@@ -209,7 +209,7 @@ export interface KernelTask extends CommonTask {
   readonly spec: EnvironmentSpec;
 }
 
-/** A program of the host's own that answers texts: no kernel. */
+/** A Cella program that answers text requests instead of running a kernel. */
 export interface HelperTask extends CommonTask {
   readonly kind: 'program';
   readonly program: string;
@@ -217,7 +217,7 @@ export interface HelperTask extends CommonTask {
 
 export type WorkerTask = MemoryImageTask | KernelTask | HelperTask;
 
-/** null: there is something in the shared memory. */
+/** null: there is data in the shared memory. */
 export type WorkerMessage =
   | null
   | { readonly snapshot: Uint8Array; readonly notPreloaded: readonly { name: string; reason: string }[] }

@@ -1,11 +1,10 @@
-/** A Python program in WebAssembly that answers lines of text, for a host without a Python. */
+/** A Python program in WebAssembly that answers lines of text, for a host without Python. */
 
-import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { HelperTask, WorkerMessage } from './shared-memory.ts';
-import { findPyodide, startWorker } from './worker-client.ts';
+import { findPyodide, startWorker, terminateWorker } from './worker-client.ts';
 
 const START_TIMEOUT_MS = 60_000;
 
@@ -17,12 +16,12 @@ export class TextProgram {
   readonly #worker: Worker;
   #alive = true;
   #gone = 'its worker ended';
-  #hear: ((answer: TextAnswer) => void) | undefined;
+  #onAnswer: ((answer: TextAnswer) => void) | undefined;
 
   private constructor(worker: Worker) {
     this.#worker = worker;
     worker.on('message', (message: WorkerMessage) => {
-      if (message !== null && 'line' in message) this.#hear?.({ kind: 'reply', line: message.line });
+      if (message !== null && 'line' in message) this.#onAnswer?.({ kind: 'reply', line: message.line });
       if (message !== null && 'problem' in message) this.#gone = message.problem;
     });
     worker.on('error', (error) => {
@@ -30,11 +29,11 @@ export class TextProgram {
     });
     worker.once('exit', () => {
       this.#alive = false;
-      this.#hear?.({ kind: 'gone', reason: this.#gone });
+      this.#onAnswer?.({ kind: 'gone', reason: this.#gone });
     });
   }
 
-  /** `program` is run once, under another name than `__main__`; then its `reply(text)` answers. */
+  /** Runs `program` once, with a `__name__` other than `__main__`. Its `reply(text)` then answers. */
   static async start(program: string): Promise<TextProgram> {
     const { folder, lock, wasm } = await findPyodide();
     const common = { pyodide: folder, lock, wasm, sources: kernelPackage(), preload: [] };
@@ -50,30 +49,27 @@ export class TextProgram {
     return this.#alive;
   }
 
-  /** One at a time. If the answer is late, the caller ends the program. */
+  /** One request at a time. If the answer is late, the caller must end the program. */
   ask(text: string, timeoutMs: number): Promise<TextAnswer> {
     this.#worker.postMessage(text);
     return this.#answer(timeoutMs);
   }
 
-  /** May be called again. */
+  /** Idempotent. */
   async end(): Promise<void> {
-    if (!this.#alive) return;
-    const exited = once(this.#worker, 'exit');
-    await this.#worker.terminate();
-    await exited;
+    if (this.#alive) await terminateWorker(this.#worker);
   }
 
   async #answer(timeoutMs: number): Promise<TextAnswer> {
     if (!this.#alive) return { kind: 'gone', reason: this.#gone };
     const { promise, resolve } = Promise.withResolvers<TextAnswer>();
-    this.#hear = resolve;
-    // Between two questions it does not keep the host from ending.
+    this.#onAnswer = resolve;
+    // Between two requests it does not keep the host alive.
     this.#worker.ref();
     const timer = setTimeout(() => resolve({ kind: 'late', reason: `it took longer than ${timeoutMs} ms` }), timeoutMs);
     const answer = await promise;
     clearTimeout(timer);
-    this.#hear = undefined;
+    this.#onAnswer = undefined;
     this.#worker.unref();
     return answer;
   }

@@ -1,4 +1,6 @@
-/** Pyodide in a worker thread, seen from the host: the installed package, the kernel in a worker, its signals and snapshots. */
+/**
+ * Pyodide in a worker thread, as the host sees it: the installed package, the kernel in a worker, its signals and snapshots.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
@@ -8,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
-import { signalName } from '../../lib/process-end.ts';
+import { endsAfterKill, leaveThread, signalName } from '../../lib/process-end.ts';
 import { memoize } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
@@ -18,10 +20,10 @@ import { FramePipe, SharedMemorySource } from './frame-pipe.ts';
 import { type KernelTask, PROMPT_READ_BYTES, SharedMemory, type WorkerMessage } from './shared-memory.ts';
 import { type CompiledCode, wasm } from './worker/emscripten.ts';
 
-/** Compiled, the worker is JavaScript; from its source, Node strips the types. */
+/** The compiled worker is JavaScript. From source, Node strips the types. */
 const [FOLDER, ENDING] = import.meta.url.endsWith('.ts') ? ['src', 'ts'] : ['dist', 'js'];
 const WORKER_ENTRY = `${FOLDER}/environments/in-process/worker/pyodide-worker.${ENDING}`;
-/** Deep data is pickled, compared and shown by functions that call themselves. */
+/** Python pickles, compares and shows deep data with recursive functions. */
 const STACK_MB = 64;
 const REQUEST_FRAMES: ReadonlySet<number> = new Set([
   FrameType.execute,
@@ -37,18 +39,18 @@ const REPLY_FRAMES: ReadonlySet<number> = new Set([
   FrameType.saved,
   FrameType.loaded,
 ]);
-/** So that a line which is printed in two parts comes as one. */
+/** Collects the parts of a line that is printed in several writes. */
 const OUTPUT_DELAY_MS = 2;
 const KILLED: ProcessExit = { signal: 'SIGKILL' };
 
 export function startWorker(task: object): Worker {
-  // What Node keeps of compiled code, where it does, is a fifth of the start.
+  // Node's compile cache, if enabled, saves a fifth of the start.
   const kept = getCompileCacheDir();
-  // Nothing else of the host's environment or arguments is the worker's.
+  // The worker gets nothing else of the host's environment or arguments.
   return new Worker(packageFile(WORKER_ENTRY), {
     workerData: task,
     env: kept === undefined ? {} : { NODE_COMPILE_CACHE: dirname(kept) },
-    // The worker reports what Pyodide writes about its own end.
+    // Cella reports what Pyodide writes when it ends.
     stdout: true,
     stderr: true,
     argv: [],
@@ -57,7 +59,15 @@ export function startWorker(task: object): Worker {
   });
 }
 
-/** One kernel's hold of the worker. */
+/** A thread that waits for the system, such as for a hanging file system, may not end. It is then abandoned. */
+export async function terminateWorker(worker: Worker): Promise<void> {
+  const ended = worker.terminate();
+  if (await endsAfterKill(ended, 'A worker thread of the in-process executor')) return;
+  worker.unref();
+  leaveThread(ended);
+}
+
+/** One kernel's use of the worker. */
 interface AttachedKernel {
   readonly control: FramePipe;
   readonly stdout: SharedMemorySource;
@@ -65,18 +75,20 @@ interface AttachedKernel {
   readonly exited: PromiseWithResolvers<ProcessExit>;
 }
 
-export class PyodideWorker {
-  /** Snapshots of the namespace that this worker holds, by number. */
+export class PyodideWorkerClient {
+  /** Numbers of the namespace snapshots that this worker holds. */
   readonly snapshots = new Set<number>();
-  /** Resolves when the worker is gone, with how it ended. */
+  /** Resolves with the reason when the worker has ended. */
   readonly gone: Promise<ProcessExit>;
   readonly #worker: Worker;
   readonly #memory = new SharedMemory();
   readonly #signals = new SignalSender(this.#memory);
   readonly #decoder = new FrameDecoder(fromKernel);
   readonly #ready = Promise.withResolvers<void>();
+  readonly #gone = Promise.withResolvers<ProcessExit>();
+  #termination: Promise<void> | undefined;
   #kernel: AttachedKernel | undefined;
-  /** Whether the kernel has been asked something, or has yet to say hello. */
+  /** Whether the kernel is handling a request, or has not said hello yet. */
   #busy = false;
   #dropped: number[] = [];
   #soon: NodeJS.Timeout | undefined;
@@ -84,23 +96,14 @@ export class PyodideWorker {
   #dead = false;
 
   constructor(task: Omit<KernelTask, 'memory'>) {
-    const gone = Promise.withResolvers<ProcessExit>();
-    this.gone = gone.promise;
+    this.gone = this.#gone.promise;
     const whole: KernelTask = { ...task, memory: this.#memory.memory };
     this.#worker = startWorker(whole);
     this.#worker.on('message', (message: WorkerMessage) => this.#handleMessage(message));
     this.#worker.on('error', (error) => {
       this.#ending ??= this.#lost(error.message);
     });
-    this.#worker.on('exit', () => {
-      this.#dead = true;
-      this.#signals.stop();
-      clearTimeout(this.#soon);
-      this.#ready.resolve();
-      const exit = this.#ending ?? this.#lost('its worker ended');
-      this.#detach(exit);
-      gone.resolve(exit);
-    });
+    this.#worker.on('exit', () => this.#finish());
   }
 
   get alive(): boolean {
@@ -122,7 +125,7 @@ export class PyodideWorker {
     return this.#ready.promise;
   }
 
-  /** Attaches the first kernel, or one that goes back to a snapshot of this worker. */
+  /** Attaches the first kernel, or one that returns to a snapshot of this worker. */
   attach(from?: { readonly snapshot: number; readonly keep: boolean }): KernelConnection {
     const sharedMemory = this.#memory;
     const wake = () => sharedMemory.wakeWorker();
@@ -155,12 +158,12 @@ export class PyodideWorker {
     };
   }
 
-  /** The agent's folder has another path from here on. */
+  /** Sets the new path of the key's folder. */
   moveTo(path: string): void {
     this.#memory.moveTo(path);
   }
 
-  /** Drops a snapshot; ends the worker if nothing else is left in it. */
+  /** Drops a snapshot. Ends the worker if it holds nothing else. */
   drop(snapshot: number): void {
     if (!this.snapshots.delete(snapshot)) return;
     if (this.#kernel) this.#kernel.control.send(FrameType.dropSnapshot, snapshot);
@@ -170,8 +173,21 @@ export class PyodideWorker {
 
   async close(): Promise<void> {
     this.#ending ??= KILLED;
-    await this.#worker.terminate();
-    await this.gone;
+    this.#termination ??= terminateWorker(this.#worker);
+    await this.#termination;
+    this.#finish();
+  }
+
+  /** Called when the thread has ended or is abandoned. */
+  #finish(): void {
+    if (this.#dead) return;
+    this.#dead = true;
+    this.#signals.stop();
+    clearTimeout(this.#soon);
+    this.#ready.resolve();
+    const exit = this.#ending ?? this.#lost('its worker ended');
+    this.#detach(exit);
+    this.#gone.resolve(exit);
   }
 
   /** An idle kernel is only detached if its worker holds snapshots; any other kernel ends with its worker. */
@@ -193,8 +209,9 @@ export class PyodideWorker {
   }
 
   #handleMessage(message: WorkerMessage): void {
+    if (this.#dead) return;
     if (message === null) {
-      this.#memory.set('told', 0);
+      this.#memory.set('notified', 0);
       this.#signals.checkAlarm();
       this.#readPipes();
     } else if ('exitCode' in message) this.#ending ??= this.#ended(message.exitCode);
@@ -204,8 +221,8 @@ export class PyodideWorker {
   #readPipes(): void {
     const kernel = this.#kernel;
     if (!kernel) {
-      // Tasks of the kernel before may still write. That output is discarded.
-      this.#memory.set('toldOfOutput', 0);
+      // Tasks of the previous kernel may still write. That output is discarded.
+      this.#memory.set('outputNotified', 0);
       for (const name of ['stdout', 'stderr'] as const) this.#memory.pipe(name).clear();
       this.#skipPartialFrame();
       this.#memory.wakeWorker();
@@ -218,7 +235,7 @@ export class PyodideWorker {
     kernel.control.take();
   }
 
-  /** Reads up to the end of a frame that the kernel before had begun. */
+  /** Reads up to the end of a frame that the previous kernel began. */
   #skipPartialFrame(): void {
     const rest = Buffer.allocUnsafe(this.#memory.pipe('fromKernel').size);
     this.#memory.pipe('fromKernel').read(rest);
@@ -233,7 +250,7 @@ export class PyodideWorker {
   #takeOutput(): void {
     clearTimeout(this.#soon);
     this.#soon = undefined;
-    this.#memory.set('toldOfOutput', 0);
+    this.#memory.set('outputNotified', 0);
     this.#kernel?.stdout.take();
     this.#kernel?.stderr.take();
   }
@@ -260,7 +277,7 @@ export class PyodideWorker {
 
   #lost(why: string): ProcessExit {
     const outOfMemory = this.#memory.get('refused') > 0;
-    // What a process would have been killed by.
+    // The signal that would have killed a process.
     if (/abort|unreachable/i.test(why)) return { outOfMemory, signal: 'SIGABRT' };
     if (/out of bounds|null function|signature mismatch/.test(why)) return { outOfMemory, signal: 'SIGSEGV' };
     return { outOfMemory, signal: 'SIGKILL', environmentEnded: why };
@@ -269,7 +286,7 @@ export class PyodideWorker {
 
 const SIGINT = 2;
 const SIGALRM = 14;
-/** A signal that comes before its execution has started, or while Python does not check, is lost, so it is sent again. */
+/** A signal is lost if it arrives before its execution starts or while Python does not check, so it is sent again. */
 const RESEND_MS = 10;
 
 class SignalSender {
@@ -282,19 +299,19 @@ class SignalSender {
   }
 
   interrupt(execution: number): void {
-    this.#memory.set('heard', 0);
+    this.#memory.set('seen', 0);
     this.#memory.set('target', execution);
     clearInterval(this.#again);
     this.#again = setInterval(() => this.#ring(), RESEND_MS);
     this.#ring();
   }
 
-  /** Looks whether the code has asked for an alarm: 1 for none any more, else milliseconds. */
+  /** Checks whether the code has requested an alarm, in milliseconds; 1 cancels it. */
   checkAlarm(): void {
-    const wish = this.#memory.swap('alarm', 0);
-    if (wish === 0) return;
+    const delayMs = this.#memory.swap('alarm', 0);
+    if (delayMs === 0) return;
     clearTimeout(this.#alarm);
-    if (wish > 1) this.#alarm = setTimeout(() => this.#raise(SIGALRM), wish);
+    if (delayMs > 1) this.#alarm = setTimeout(() => this.#raise(SIGALRM), delayMs);
   }
 
   stop(): void {
@@ -303,7 +320,7 @@ class SignalSender {
   }
 
   #ring(): void {
-    if (this.#memory.get('heard') !== 0 || this.#memory.get('target') === 0) clearInterval(this.#again);
+    if (this.#memory.get('seen') !== 0 || this.#memory.get('target') === 0) clearInterval(this.#again);
     else this.#raise(SIGINT);
   }
 
@@ -320,7 +337,7 @@ export interface Pyodide {
   /** The folder of its files, as a path that ends in a separator. */
   readonly folder: string;
   readonly version: string;
-  /** Of Python. */
+  /** The Python version. */
   readonly python: readonly [major: number, minor: number, patch: number];
   readonly lock: string;
   readonly wasm: CompiledCode;

@@ -1,4 +1,4 @@
-/** Kernel hosts that are ready before anybody asks for one, each with a kernel that has said hello. */
+/** Kernel hosts that are started in advance, each with a kernel that has said hello. */
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
@@ -6,15 +6,15 @@ import type { KernelHost, Spare, SpareSpec } from '../kernel-host.ts';
 
 const REFILL_AFTER_MS = 25;
 
-/** One whose first kernel can be started ahead of time. */
+/** A host whose first kernel can be started in advance. */
 export interface PrestartableHost extends KernelHost {
-  /** Starts it, and waits until it has said hello. */
+  /** Starts the first kernel and waits for its hello. */
   prestart(): Promise<void>;
-  /** Wakes the kernel that was started ahead, if possible on another processor than this one; -1 for any. */
+  /** Wakes the kernel that was started in advance, if possible on another processor than this one; -1 for any. */
   wake(processor: number): void;
 }
 
-/** Where spares are made; one that has ended makes no more. */
+/** Creates spares, unless it has ended. */
 export interface SpareFactory {
   readonly alive: boolean;
   make(spec: EnvironmentSpec): PrestartableHost | Promise<PrestartableHost>;
@@ -42,17 +42,20 @@ export class SparePool {
     this.#live = live;
   }
 
-  /** How many with that key are ready. */
+  /** The number of ready spares with that key. */
   count(specKey: string): number {
     return this.#stocks.get(specKey)?.ready.length ?? 0;
   }
 
-  /** Wakes the next spare of each key: it takes a process as long to wake as the host to find out which one it needs. */
+  /**
+   * Wakes the next spare of each key, because waking takes a process as long as the host needs to find out which spare it
+   * needs.
+   */
   wake(): void {
     for (const { ready } of this.#stocks.values()) ready[0]?.host.wake(this.#processor.number);
   }
 
-  /** A host with that key and a started kernel, if there is one. */
+  /** Takes a host with that key and a started kernel, if there is one. */
   take(specKey: string): Spare | undefined {
     const stock = this.#stocks.get(specKey);
     for (let next = stock?.ready.shift(); stock && next; next = stock.ready.shift()) {
@@ -81,7 +84,7 @@ export class SparePool {
     await Promise.all(stocks.map((stock) => discardAll(stock)));
   }
 
-  /** Waits a little, so that making the next spare does not slow down the session that took this one. */
+  /** Waits a little, so that starting the next spare does not slow down the session that took this one. */
   #fillSoon(stock: SpareStock): void {
     clearTimeout(stock.refill);
     // A failure here does not concern the session that took the last spare.
@@ -119,25 +122,25 @@ async function makeSpare(factory: SpareFactory, wanted: SpareSpec, spec: Environ
 
 async function discardAll(stock: SpareStock): Promise<void> {
   clearTimeout(stock.refill);
-  await stock.filling?.catch(() => {}); // it was reported to its caller
+  await stock.filling?.catch(() => {}); // its caller got the error
   for (const { host, spec } of stock.ready.splice(0)) {
     await host.close();
     stock.wanted.discard(spec);
   }
 }
 
-/** More than a line of /proc/<pid>/stat has. */
+/** More than a line of /proc/<pid>/stat. */
 const LINE_BYTES = 1024;
-/** How many fields stand between the name, which may itself hold spaces and parentheses, and the processor. */
+/** The number of fields between the name, which may contain spaces and parentheses, and the processor. */
 const FIELDS_BEFORE = 36;
 const [SPACE, CLOSING, ZERO] = [' ', ')', '0'].map((character) => character.charCodeAt(0)) as [number, number, number];
 
 export class CurrentProcessor {
   readonly #line = Buffer.allocUnsafe(LINE_BYTES);
-  /** Kept open: finding the file takes longer than reading it. */
+  /** Kept open, because opening the file takes longer than reading it. */
   #file: number | undefined;
 
-  /** -1 where the system does not say. */
+  /** -1 if the system does not report it. */
   get number(): number {
     try {
       this.#file ??= openSync('/proc/thread-self/stat', 'r');
@@ -154,7 +157,7 @@ export class CurrentProcessor {
   }
 }
 
-/** Parses bytes, not a string: a session waits for this. */
+/** Parses bytes and not a string, because a session waits for this. */
 function parseProcessor(line: Buffer): number {
   let at = line.lastIndexOf(CLOSING) + 2;
   for (let fields = 0; fields < FIELDS_BEFORE; at++) {

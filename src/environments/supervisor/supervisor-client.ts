@@ -1,14 +1,16 @@
-/** A kernel host with a supervisor as its pid 1: the connection to it, and those of its kernels and programs. */
+/** A kernel host with a supervisor as its pid 1: the connections to it and to its kernels and programs. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FrameConnection, KernelConnection } from '../../kernel/kernel-connection.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
-import { encodeHostPayload, type HostPayload, type ProgramSpec } from '../../protocol/host-payloads.ts';
-import { type Frame, FrameType } from '../../protocol/kernel-frames.ts';
-import { ExitCode } from '../../protocol/kernel-limits.ts';
+import { ExitCode, type Frame, FrameType } from '../../protocol/kernel-frames.ts';
 import {
+  encodeHostPayload,
+  type HostPayload,
+  type MeasuredPayload,
+  type ProgramSpec,
   parseDied,
   parseFailed,
   parseMeasured,
@@ -35,14 +37,15 @@ import {
   type SupervisorTransport,
 } from './supervisor-transport.ts';
 
-/** Start options of a kernel without any of its own. */
+/** Start options for a kernel without its own settings. */
 const NO_OPTIONS = encodeHostPayload('start', { env: {}, reseed: false });
 
 /** How long close() waits for the environment to end. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Later figures are of no use to the caller. */
-const MEMORY_USAGE_TIMEOUT_MS = 5000;
+const MEASURE_TIMEOUT_MS = 5000;
+const NOTHING_MEASURED: MeasuredPayload = { kernels: {}, snapshots: {}, stopped: [] };
 
 const DRAIN_TIMEOUT_MS = 5000;
 
@@ -60,7 +63,7 @@ export class SupervisorClient implements PrestartableHost {
   readonly #opened = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   readonly #exits = new Map<number, PromiseWithResolvers<ProcessExit>>();
-  readonly #usageRequests: PromiseWithResolvers<MemoryUsage>[] = [];
+  readonly #measurements: PromiseWithResolvers<MeasuredPayload>[] = [];
   #pid = 0;
   #kernels = 0;
   #connected = true;
@@ -68,7 +71,7 @@ export class SupervisorClient implements PrestartableHost {
   #failure: Error | undefined;
   #exitReason: ProcessExit | undefined;
   #prestarted: NumberedConnection | undefined;
-  #woken = false;
+  #prestartUsed = false;
 
   constructor(transport: SupervisorTransport) {
     this.#transport = transport;
@@ -109,7 +112,7 @@ export class SupervisorClient implements PrestartableHost {
     return this.#failure;
   }
 
-  /** Starts the first kernel ahead of time and waits for its hello. This makes the host a spare. */
+  /** Starts the first kernel in advance and waits for its hello. This makes the host a spare. */
   async prestart(): Promise<void> {
     this.#prestarted = await this.#connect({ spare: true });
     const { firstFrame } = this.#prestarted.control;
@@ -121,9 +124,9 @@ export class SupervisorClient implements PrestartableHost {
     throw this.#failure ?? isolationError('template', 'the sandbox ended at once');
   }
 
-  /** Wakes the kernel that was started ahead, on another processor than this one. */
+  /** Wakes the kernel that was started in advance, on another processor than this one. */
   wake(processor: number): void {
-    this.#woken = this.#prestarted !== undefined;
+    this.#prestartUsed = this.#prestarted !== undefined;
     this.#prestarted?.control.send(FrameType.start, processor + 1, NO_OPTIONS);
   }
 
@@ -131,8 +134,8 @@ export class SupervisorClient implements PrestartableHost {
     const prestarted = this.#prestarted;
     if (prestarted && !from) {
       this.#prestarted = undefined;
-      // It has seeded itself. If it is awake and has no options of its own, nothing needs to be sent.
-      const nothing = this.#woken && Object.keys(env).length === 0 && packages === undefined;
+      // The kernel has seeded itself. If it is awake and has no options, nothing needs to be sent.
+      const nothing = this.#prestartUsed && Object.keys(env).length === 0 && packages === undefined;
       return Promise.resolve(this.#startedKernel(prestarted, nothing ? undefined : { env, packages, reseed: false }));
     }
     return this.#connect({ from }).then((attachment) => this.#startedKernel(attachment, { env, packages, reseed }));
@@ -162,7 +165,7 @@ export class SupervisorClient implements PrestartableHost {
     const attachment = await this.#connect(request);
     const { kernel, control, exit } = attachment;
     let problem: string | undefined;
-    const heard = Promise.withResolvers<void>();
+    const closed = Promise.withResolvers<void>();
     control.read(
       (frame) => {
         if (frame.type !== FrameType.failed) return;
@@ -171,12 +174,12 @@ export class SupervisorClient implements PrestartableHost {
         exit.resolve({ code: ExitCode.notStarted });
         this.#exits.delete(kernel);
       },
-      () => heard.resolve(),
+      () => closed.resolve(),
     );
     const exited = exit.promise.then(async (how) => {
-      // The reason of a failed start comes on another connection than the exit, and may come later.
+      // The reason of a failed start arrives on another connection than the exit, and may arrive later.
       if (how.code === ExitCode.notStarted && problem === undefined) {
-        await Promise.race([heard.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
+        await Promise.race([closed.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
       }
       control.close();
       return { ...how, problem };
@@ -197,7 +200,7 @@ export class SupervisorClient implements PrestartableHost {
       interrupt: (execution) =>
         this.#supervisor.send(FrameType.interrupt, kernel, encodeHostPayload('interrupt', { execution })),
       kill: () => this.#kill(kernel),
-      isPaused: () => this.#transport.pauseCheck.isPaused(this.#pid),
+      isPaused: () => this.#isPaused(kernel),
     };
   }
 
@@ -216,7 +219,7 @@ export class SupervisorClient implements PrestartableHost {
   #kill(kernel: number): void {
     this.#supervisor.send(FrameType.kill, kernel);
     const exit = this.#exits.get(kernel);
-    // If pid 1 is paused from outside, no single process in there can be killed.
+    // If pid 1 is paused from outside, it cannot kill a single process.
     if (exit) closeIfPaused(exit.promise, this.#pid, this.#transport.pauseCheck, () => void this.#end());
   }
 
@@ -230,20 +233,30 @@ export class SupervisorClient implements PrestartableHost {
   }
 
   memoryUsage(): Promise<MemoryUsage> {
-    const asked = Promise.withResolvers<MemoryUsage>();
+    return this.#measure();
+  }
+
+  #measure(): Promise<MeasuredPayload> {
+    const asked = Promise.withResolvers<MeasuredPayload>();
     if (this.#connected) {
-      this.#usageRequests.push(asked);
+      this.#measurements.push(asked);
       this.#supervisor.send(FrameType.measure, 0);
-      // An answer that comes later is still taken for this question, and not for the next.
-      const timer = setTimeout(() => asked.resolve({ kernels: {}, snapshots: {} }), MEMORY_USAGE_TIMEOUT_MS);
+      // A later answer still counts for this request, not for the next one.
+      const timer = setTimeout(() => asked.resolve(NOTHING_MEASURED), MEASURE_TIMEOUT_MS);
       void asked.promise.then(() => clearTimeout(timer));
-    } else asked.resolve({ kernels: {}, snapshots: {} });
+    } else asked.resolve(NOTHING_MEASURED);
     return asked.promise;
+  }
+
+  /** Whether the kernel is paused, alone or with its whole environment. */
+  async #isPaused(kernel: number): Promise<boolean> {
+    if (await this.#transport.pauseCheck.isPaused(this.#pid)) return true;
+    return (await this.#measure()).stopped.includes(kernel);
   }
 
   async close(): Promise<void> {
     this.#closing = true;
-    // No session has taken the kernel that was started ahead, so its connection is closed here.
+    // No session has taken the kernel that was started in advance, so its connection is closed here.
     if (this.#prestarted) closeConnection(this.#prestarted);
     // Closes the sending half. The other half ends with pid 1 and everything in the environment.
     this.#supervisor.finish();
@@ -304,10 +317,10 @@ export class SupervisorClient implements PrestartableHost {
         this.#listener?.snapshotLost(frame.id, parseSnapshotLost(frame.payload).outOfMemory);
         break;
       case FrameType.measured:
-        this.#usageRequests.shift()?.resolve(parseMeasured(frame.payload));
+        this.#measurements.shift()?.resolve(parseMeasured(frame.payload));
         break;
       default:
-        break; // a template of another version: what it says beside this is not needed
+        break; // a template of another version: ignore message types that this version does not know
     }
   }
 
@@ -322,15 +335,15 @@ export class SupervisorClient implements PrestartableHost {
     if (!this.#connected) return;
     this.#connected = false;
     this.#opened.reject(this.#failure ?? isolationError('template', problem?.message ?? 'its connection was closed'));
-    for (const asked of this.#usageRequests.splice(0)) asked.resolve({ kernels: {}, snapshots: {} });
+    for (const asked of this.#measurements.splice(0)) asked.resolve(NOTHING_MEASURED);
     void this.#finishExit(problem);
   }
 
   async #finishExit(problem: Error | undefined): Promise<void> {
     const closed: ProcessExit = { signal: 'SIGKILL', environmentEnded: 'its session was closed' };
-    const fate = this.#closing ? closed : await this.#transport.exitReason(problem);
-    this.#exitReason = fate;
-    for (const exit of this.#exits.values()) exit.resolve(fate);
+    const reason = this.#closing ? closed : await this.#transport.exitReason(problem);
+    this.#exitReason = reason;
+    for (const exit of this.#exits.values()) exit.resolve(reason);
     this.#exits.clear();
     await this.#transport.close();
     this.#ended.resolve();
@@ -341,7 +354,7 @@ export class SupervisorClient implements PrestartableHost {
 const FRAME_BYTES = 65_536;
 
 function stdinOver(control: FrameConnection): ByteSink {
-  // One write after the other, and the end behind them all, however many are waited for.
+  // Writes run one after the other, then the end, even if callers do not wait for them.
   let last = Promise.resolve();
   const feed = async (bytes: Uint8Array) => {
     for (let at = 0; at < bytes.length; at += FRAME_BYTES) {
@@ -359,13 +372,13 @@ function stdinOver(control: FrameConnection): ByteSink {
   };
 }
 
-/** If a killed kernel is still there after this, the whole environment is killed. Longer than pid 1 gives any program. */
+/** If a killed kernel still exists after this time, the whole environment is killed. Longer than pid 1 gives any program. */
 const KILL_TIMEOUT_MS = 20_000;
 
 export interface PauseCheck {
   /** How long after a kill to check whether the process is paused. */
   readonly checkAfterMs: number;
-  /** Whether nothing in there can move. `pid` is that of pid 1, as the host sees it. Never rejects. */
+  /** Whether all processes are paused. `pid` is that of pid 1 on the host. Never rejects. */
   isPaused(pid: number): Promise<boolean>;
 }
 

@@ -1,26 +1,26 @@
 /**
- * How the host reaches a supervisor: the port that sandboxes of a template and containers implement, with the frame sockets
- * and output pipes that both use.
+ * How the host reaches a supervisor: the port that sandboxes of a template and containers implement, with the frame sockets and
+ * output pipes that both use.
  */
 
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import { BufferedFrameConnection, type ByteSource } from '../../kernel/kernel-connection.ts';
-import type { Attach, ProgramSpec } from '../../protocol/host-payloads.ts';
 import { encodeFrame, FrameDecoder } from '../../protocol/kernel-frames.ts';
+import type { Attach, ProgramSpec } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import type { NetworkProxy } from '../../sandbox/proxy/proxy.ts';
 import type { StartKernelOptions } from '../kernel-host.ts';
 import type { PauseCheck } from './supervisor-client.ts';
 
-/** What to connect to, if it is not a new, empty kernel. */
+/** What to connect to, if not to a new, empty kernel. */
 export interface ConnectRequest {
   readonly from?: StartKernelOptions['from'];
   readonly spare?: boolean;
   readonly command?: ProgramSpec;
 }
 
-/** To a kernel or a command. */
+/** A connection to a kernel or a program. */
 export interface ProcessConnection {
   readonly control: FrameSocket;
   readonly stdout: PipeSource;
@@ -30,17 +30,17 @@ export interface ProcessConnection {
 export interface SupervisorTransport {
   /** The connection to pid 1, which has received the spec. */
   readonly supervisor: FrameSocket;
-  /** Pid 1 as the host sees it, where it cannot say so itself. */
+  /** The pid of pid 1 on the host, if it cannot report it itself. */
   readonly pid?: number;
-  /** Its way out, where its policy names hosts. It ends with `release`. */
+  /** The network proxy, if the policy names hosts. It ends with `release`. */
   readonly proxy?: NetworkProxy | undefined;
-  /** `kernel` is the number that it will have; aborted where that has ended before anybody was connected to it. */
+  /** `kernel` is the number that it will get. `signal` aborts if the process ends before it is connected. */
   connect(kernel: number, request: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection>;
   /** How everything inside ended. Called once, when the connection to pid 1 is lost. */
   exitReason(problem: Error | undefined): Promise<ProcessExit>;
   /** Ends what is left and removes its files. Idempotent; never rejects. */
   close(): Promise<void>;
-  /** Finds out whether the environment is paused. If so, a kill of one process in it becomes a kill of all. */
+  /** Detects a paused environment. A kill of one process in it becomes a kill of all. */
   readonly pauseCheck: PauseCheck;
   /** Kills everything inside, even if it is paused. Idempotent; never rejects. `pid` is that of pid 1. */
   kill(pid: number): Promise<void>;
@@ -100,12 +100,12 @@ export class FrameSocket extends BufferedFrameConnection {
     this.#socket.resume();
   }
 
-  /** Whether nothing can be sent any more. Node takes a write after `finish` for the end of the connection. */
+  /** Whether nothing can be sent any more. Node treats a write after `finish` as the end of the connection. */
   get #silent(): boolean {
     return this.ended || this.#socket.writableEnded;
   }
 
-  /** Nothing more is sent; the other side may still speak until it ends. */
+  /** Stops sending; the other side may still send until it ends. */
   finish(): void {
     this.#socket.end();
   }
@@ -130,14 +130,14 @@ export class FrameSocket extends BufferedFrameConnection {
 }
 
 /**
- * Reads of every pipe go through one buffer: a chunk is used up before the next read. V8 puts text of more than some 100 kB
- * into memory of its own, which takes three times as long.
+ * All pipes are read through one buffer: each chunk is used before the next read. V8 puts text of more than about 100 kB into
+ * separate memory, which takes three times as long.
  */
 const sharedBuffer = Buffer.allocUnsafe(96 * 1024);
 
 /**
- * The reading end of a pipe. Nothing is read before `read`. One chunk is read in each turn of the event loop: left to
- * itself, libuv reads 32 of them from a kernel that prints without end before anybody else has a turn.
+ * The read end of a pipe. Reading begins with `read`. One chunk is read in each turn of the event loop: libuv alone would read
+ * 32 of them from a kernel that prints without end before anything else has a turn.
  */
 export class PipeSource implements ByteSource {
   readonly #socket: Socket;
@@ -155,7 +155,7 @@ export class PipeSource implements ByteSource {
       setImmediate(this.#next);
       return false;
     };
-    // `manualStart` is what keeps Node from reading at once; its type does not know it.
+    // `manualStart` keeps Node from reading at once; its type does not declare it.
     const options = {
       fd,
       readable: true,

@@ -8,8 +8,9 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { everyArtifact } from '../../namespaces/artifacts/artifacts-namespace.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
+import { type ArtifactInfo, isTextArtifact } from '../../protocol/namespace-models.ts';
 import type { McpBackend } from '../mcp-backend.ts';
 import { asToolResult, listResult, READ_ONLY, type ToolContext, truncateDescription } from './tool-context.ts';
 
@@ -56,9 +57,18 @@ export function registerArtifacts({ server, backend }: ToolContext): void {
 }
 
 async function listNewest(backend: McpBackend): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
-  const all = await (await backend.namespaces()).artifacts.list();
-  const shown = all.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, MAX_LISTED);
-  return { shown, leftOut: all.length - shown.length };
+  let newest: ArtifactInfo[] = [];
+  let count = 0;
+  const keep = (most: number) => {
+    newest = newest.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, most);
+  };
+  for await (const info of everyArtifact((await backend.namespaces()).artifacts)) {
+    newest.push(info);
+    count += 1;
+    if (newest.length === 2 * MAX_LISTED) keep(MAX_LISTED);
+  }
+  keep(MAX_LISTED);
+  return { shown: newest, leftOut: count - newest.length };
 }
 
 const uriOf = (name: string) => `${URI_ROOT}${encodeURIComponent(name)}`;
@@ -80,7 +90,7 @@ function toLine({ name, media_type, size, description }: ArtifactSummary): strin
   return `${name} (${media_type}, ${size} bytes)${description === '' ? '' : `: ${description}`}`;
 }
 
-/** As text or as base64 this stays below the 10 MB that clients take. */
+/** As text or base64, this stays below the 10 MB that clients accept. */
 const MAX_RESOURCE_BYTES = 5_000_000;
 
 export function registerArtifactResources({ server, backend }: ToolContext): void {
@@ -97,17 +107,17 @@ async function readResource(backend: McpBackend, uri: string) {
   const name = nameIn(uri);
   try {
     const { artifacts } = await backend.namespaces();
-    // Asked first: what is loaded must be read.
+    // Checked before loading, because loaded content must be read.
     checkReadable(await artifacts.get(name));
     const { info, chunks } = await artifacts.load(name);
     const parts: Uint8Array[] = [];
     for await (const chunk of chunks) {
-      // Another one may have taken its place.
+      // Another artifact may have replaced it.
       checkReadable(info);
       parts.push(chunk);
     }
     const bytes = Buffer.concat(parts);
-    const text = isText(info) ? decode(bytes) : undefined;
+    const text = isTextArtifact(info) ? decode(bytes) : undefined;
     const { mediaType: mimeType } = info;
     return text === undefined ? { uri, mimeType, blob: bytes.toString('base64') } : { uri, mimeType, text };
   } catch (error) {
@@ -117,7 +127,7 @@ async function readResource(backend: McpBackend, uri: string) {
   }
 }
 
-/** In the words of the protocol. */
+/** As an error of the MCP protocol. */
 function resourceError(error: unknown): never {
   if (!(error instanceof CellaError)) throw error;
   throw new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message} ${error.advice}`);
@@ -134,15 +144,11 @@ function nameIn(uri: string): string {
   try {
     return decodeURIComponent(uri.slice(URI_ROOT.length));
   } catch {
-    throw new ResourceNotFoundError(uri); // a stray percent sign, which no address of ours has
+    throw new ResourceNotFoundError(uri); // a stray percent sign, which Cella's own addresses never contain
   }
 }
 
-function isText({ type, mediaType }: ArtifactInfo): boolean {
-  return type === 'text' || type === 'json' || /^text\/|[/+](json|xml|yaml)\b/.test(mediaType);
-}
-
-/** What says that it is text and is none goes as bytes. */
+/** Content that claims to be text but is not is returned as bytes. */
 function decode(bytes: Buffer): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);

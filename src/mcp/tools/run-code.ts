@@ -10,11 +10,11 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { type Elicitation, parseAnswer } from '../elicitation.ts';
+import { type Elicitation, parseElicitation } from '../elicitation.ts';
 import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from '../mcp-executions.ts';
-import { AgentKey, asToolResult, type ToolContext, textResult } from './tool-context.ts';
+import { AgentKeyArgument, asToolResult, type ToolContext, textResult } from './tool-context.ts';
 
-/** What a model would find out by failing. */
+/** Tells a model what it would otherwise learn by failing. */
 const WASM_NOTE =
   'The kernel is CPython in WebAssembly: it has no threads, no subprocesses, no shell and no network, and packages with native code (numpy, pandas) cannot be had.';
 
@@ -26,7 +26,7 @@ Variables, functions and imports stay from call to call, also after the server w
 
 Four objects are always there: tools (programs, MCP servers and HTTP endpoints: tools.list(), tools.NAME(...)), skills (Python functions kept for later: skills.search("..."), skills.NAME(...)), artifacts (data kept for later: artifacts.save(name, value), artifacts.load(name)) and deps (packages: deps.add("pandas")). help(tools) and so on tell more.
 
-The code works in a folder of its own, without network unless the operator allowed it. Long output is cut in the middle, and the answer says where all of it is. A line that begins with [notice] tells that the kernel was restarted and which names came back.`;
+The code works in a folder of its own, without network unless the operator allowed it. Long output is cut in the middle, and the answer says where all of it is. A line that begins with [notice] tells that the kernel was restarted and which variables were restored.`;
 
 const seconds = z.number().positive().max(86_400);
 
@@ -35,7 +35,7 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
   const description = backend.isWasm ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
-    agent_key: AgentKey,
+    agent_key: AgentKeyArgument,
     timeout: seconds
       .optional()
       .describe(`Seconds until the code is interrupted; ${timeoutMs / 1000} where it is left out.`),
@@ -43,7 +43,7 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
       .enum(['commit_always', 'commit_on_success', 'rollback_on_failure', 'rollback_always'])
       .optional()
       .describe(
-        'What becomes of changed names: commit_always keeps them (the default), rollback_on_failure takes them back where the code fails, rollback_always is a dry run. Files stay changed.',
+        'What becomes of changed variables: commit_always keeps them (the default), rollback_on_failure takes them back where the code fails, rollback_always is a dry run. Files stay changed.',
       ),
   });
   const annotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
@@ -70,7 +70,7 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
 export type ProtocolEra = 'legacy' | 'modern';
 
 const ELICITATION_KEY = 'question';
-/** The question itself gives up long before. */
+/** The question has its own, much shorter timeout. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
 export class RunCodeCall implements CallClient, Disposable {
@@ -100,13 +100,13 @@ export class RunCodeCall implements CallClient, Disposable {
     this.#progress.report(text);
   }
 
-  /** The execution that this call brings an answer for; undefined if the call starts a new one. */
+  /** The execution that this call answers; undefined if the call starts a new one. */
   takeResumed(): McpExecution | 'unknown' | undefined {
     const resumeToken = this.#context.mcpReq.requestState();
     if (resumeToken === undefined) return undefined;
     const found = typeof resumeToken === 'string' ? this.#pending.take(resumeToken) : undefined;
     if (!found) return 'unknown';
-    found.elicitation.settle(parseAnswer(this.#context.mcpReq.inputResponses, ELICITATION_KEY));
+    found.elicitation.settle(parseElicitation(this.#context.mcpReq.inputResponses, ELICITATION_KEY));
     return found.execution;
   }
 
@@ -137,7 +137,7 @@ export class RunCodeCall implements CallClient, Disposable {
     try {
       const signal = AbortSignal.any([elicitation.closed, this.signal]);
       const answer = await this.#context.mcpReq.elicitInput(elicitation.form, { signal, timeout: NO_TIMEOUT_MS });
-      elicitation.settle(parseAnswer({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
+      elicitation.settle(parseElicitation({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
     } catch (error) {
       elicitation.settle({
         kind: 'declined',

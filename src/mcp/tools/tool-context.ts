@@ -10,20 +10,20 @@ export interface ToolContext {
   readonly backend: McpBackend;
 }
 
-/** Looks only, and only at what Cella keeps. */
+/** Only reads, and only what Cella stores. */
 export const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const;
 
-export const AgentKey = z
+export const AgentKeyArgument = z
   .string()
   .max(1024)
   .refine((key) => key.trim() !== '' && !key.includes('\0'), 'must be a name')
   .optional()
   .describe('Whose kernel to use; the same key has the same state. Leave it out for the kernel of this project.');
 
-export const Query = z.string().min(1).max(1000).describe('What you want to do, in your own words.');
+export const SearchQuery = z.string().min(1).max(1000).describe('What you want to do, in your own words.');
 export const Limit = z.int().min(1).max(50).default(5).describe('How many to give at most.');
 
-/** A list that a model reads as lines, and a program as data. */
+/** A list as lines for a model and as data for a program. */
 export function listResult(lines: readonly string[], empty: string, data: Record<string, unknown>): CallToolResult {
   const text = cutMiddle(lines.length === 0 ? empty : lines.join('\n'), MAX_RESULT_CHARACTERS);
   return textResult(text, { structuredContent: data });

@@ -1,12 +1,56 @@
-/** The artifacts that one kernel has open, by handle, and the host methods that use them. */
+/** Checks the facts of a new artifact, and keeps the artifacts that one kernel has open, by handle. */
 
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ArtifactInfo } from '../../protocol/namespace-models.ts';
+import { ArtifactFacts, type ArtifactInfo } from '../../protocol/namespace-models.ts';
+import { describeProblems } from '../../protocol/parse.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { ArtifactReader, ArtifactWriter, Page } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, MAX_PAGE_CHARACTERS, PageRequest, toPage } from '../host-methods.ts';
-import { checkNewFacts } from './artifact-facts.ts';
+
+const MOST_METADATA_BYTES = 64 * 1024;
+
+/** The most object keys and list items in total. */
+const MOST_METADATA_PARTS = 1000;
+
+export function checkNewFacts(given: { readonly metadata?: unknown } & Record<string, unknown>): ArtifactFacts {
+  if (countParts(given.metadata) > MOST_METADATA_PARTS) {
+    throw invalidArtifact(
+      `its metadata has more than ${MOST_METADATA_PARTS} keys and items. Save them as an artifact of their own`,
+    );
+  }
+  const parsed = ArtifactFacts.safeParse(given);
+  if (!parsed.success) throw invalidArtifact(describeIssue(parsed.error));
+  const bytes = Buffer.byteLength(JSON.stringify(parsed.data.metadata));
+  if (bytes > MOST_METADATA_BYTES) {
+    throw invalidArtifact(`its metadata takes ${bytes} bytes as JSON, and ${MOST_METADATA_BYTES} are allowed`);
+  }
+  return parsed.data;
+}
+
+/** Stops at the limits. A schema would check everything first. */
+function countParts(value: unknown): number {
+  const open = [value];
+  let parts = 0;
+  while (open.length > 0 && parts <= MOST_METADATA_PARTS) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null || one instanceof Uint8Array) continue;
+    const inner = Object.values(one);
+    parts += inner.length;
+    if (parts <= MOST_METADATA_PARTS) open.push(...inner);
+  }
+  return parts;
+}
+
+function describeIssue(error: z.ZodError): string {
+  const path = error.issues[0]?.path ?? [];
+  if (path[0] === 'metadata') return `its metadata must be a JSON object, and \`${path.join('.')}\` is none`;
+  return describeProblems(error).join('; ');
+}
+
+function invalidArtifact(reason: string): CellaError {
+  return new CellaError('ARTIFACT_INVALID', `The artifact cannot be saved: ${reason}.`, { details: { reason } });
+}
 
 type OpenArtifact =
   | { readonly kind: 'writing'; readonly writer: ArtifactWriter }
@@ -17,7 +61,7 @@ const MOST_OPEN = 64;
 export class ArtifactHandles {
   readonly #open = new Map<number, OpenArtifact>();
   #last = 0;
-  /** Being opened, and counted already: many at once keep to the limit too. */
+  /** Artifacts that are being opened. They count, so that many opens at once keep the limit. */
   #coming = 0;
   #closed = false;
 
@@ -41,14 +85,14 @@ export class ArtifactHandles {
     throw unknownHandle(handle, 'read');
   }
 
-  /** Does nothing if it is closed already. Drops an unfinished write. */
+  /** Closes the artifact, and drops an unfinished write. May be called again. */
   async close(handle: number): Promise<void> {
     const open = this.#open.get(handle);
     this.#open.delete(handle);
     if (open !== undefined) await partOf(open)[Symbol.asyncDispose]();
   }
 
-  /** Nothing can be opened from here on. One that cannot be closed does not keep the others open. */
+  /** Closes all artifacts and refuses further opens. If closing one fails, the others are still closed. */
   async closeAll(): Promise<void> {
     this.#closed = true;
     const ended = await Promise.allSettled([...this.#open.keys()].map((handle) => this.close(handle)));
@@ -130,20 +174,20 @@ export function artifactMethods(artifacts: ArtifactCalls, handles: ArtifactHandl
       const writer = handles.writer(handle);
       try {
         const checked = checkNewFacts({ ...facts, description: description ?? '', metadata: metadata ?? {} });
-        return infoValue(await writer.finish(checked));
+        return toPyInfo(await writer.finish(checked));
       } finally {
         await handles.close(handle);
       }
     }),
     'artifacts.abort': close,
-    'artifacts.get': hostMethod(Named, async ({ name }) => infoValue(await artifacts.get(name))),
+    'artifacts.get': hostMethod(Named, async ({ name }) => toPyInfo(await artifacts.get(name))),
     'artifacts.list': hostMethod(PageRequest, async (page) => {
       const infos = await artifacts.list({ ...page, enough: MAX_PAGE_CHARACTERS });
-      return await toPage(infos, infoValue, page.limit);
+      return await toPage(infos, toPyInfo, page.limit);
     }),
     'artifacts.open': hostMethod(Named, async ({ name }) => {
       const { handle, reader } = await handles.addReader(() => artifacts.open(name));
-      return { handle, info: infoValue(reader.info) };
+      return { handle, info: toPyInfo(reader.info) };
     }),
     'artifacts.read': hostMethod(Read, async ({ handle, offset, length }) => {
       return await handles.reader(handle).read(offset, length);
@@ -156,6 +200,6 @@ export function artifactMethods(artifacts: ArtifactCalls, handles: ArtifactHandl
   };
 }
 
-function infoValue(info: ArtifactInfo): PyValue {
+function toPyInfo(info: ArtifactInfo): PyValue {
   return { ...info };
 }

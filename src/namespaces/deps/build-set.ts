@@ -1,18 +1,16 @@
-/** Builds one package set: install, check what is there, write the manifest, make it read-only. */
+/** Builds one package set: installs, checks the result, writes the manifest, and makes the set read-only. */
 
 import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
-import { parseJson } from '../../interpreter/find-python.ts';
+import { parseJsonOrUndefined } from '../../interpreter/find-python.ts';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
-import type { Installer } from './install-packages.ts';
-import { type InstallWorkspace, openInstallWorkspace } from './install-workspace.ts';
-import { requirementsText } from './installer-commands.ts';
+import { copyReadOnly, type InstallWorkspace, openInstallWorkspace } from './install-workspace.ts';
+import { requirementsText } from './installers.ts';
 import type { PackageSource } from './package-source.ts';
-import { copyReadOnly } from './read-only-tree.ts';
 import { pureOnly } from './resolver/python-target.ts';
 import { NATIVE, readSmall } from './resolver/wheel.ts';
-import type { InstallFailure } from './run-installer.ts';
+import type { Installer, InstallFailure } from './run-installer.ts';
 import { installAborted, type PackageProgress } from './shared-installs.ts';
 
 export interface BuildPlan {
@@ -22,14 +20,14 @@ export interface BuildPlan {
   readonly timeoutMs: number;
   /** Where sets are built. */
   readonly folder: string;
-  /** Native code cannot run there. */
+  /** Whether the Python runs only pure Python packages. */
   readonly pure: boolean;
   installer(workspace: InstallWorkspace, signal: AbortSignal): Promise<Installer>;
 }
 
 export interface StagedSet extends AsyncDisposable {
   readonly kind: 'ready';
-  /** Gone when it is disposed of, unless it was renamed. */
+  /** The folder. Disposing removes it, unless it was renamed. */
   readonly path: string;
 }
 
@@ -78,7 +76,7 @@ export async function buildSet(plan: BuildPlan, { signal, progress }: PackagePro
 
 async function freeze(folder: string, copy: string, manifest: SetManifest): Promise<void> {
   await copyReadOnly(folder, copy);
-  // An ordinary user can move a folder to another one only while it is writable.
+  // An ordinary user can move a folder only while it is writable.
   await chmod(copy, 0o755);
   const path = join(copy, MANIFEST);
   await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
@@ -91,7 +89,7 @@ export const SetManifest = z.object({
   format: z.literal(1),
   tag: z.string(),
   requirements: z.array(z.string()),
-  /** All that is in it, by name: what was asked for, and what that needs. */
+  /** All packages in the set by name: the requested ones and their dependencies. */
   distributions: z.array(z.object({ name: z.string(), version: z.string() })),
   installer: z.string(),
   /** Milliseconds since 1970. */
@@ -99,10 +97,10 @@ export const SetManifest = z.object({
 });
 export type SetManifest = z.infer<typeof SetManifest>;
 
-/** Undefined if there is no complete set of this format. */
+/** The manifest, or undefined if there is no complete set in this format. */
 export async function readSetManifest(set: string): Promise<SetManifest | undefined> {
   const text = await readFile(join(set, MANIFEST), 'utf8').catch(() => '');
-  return SetManifest.safeParse(parseJson(text)).data;
+  return SetManifest.safeParse(parseJsonOrUndefined(text)).data;
 }
 
 async function distributionsIn(folder: string): Promise<SetManifest['distributions']> {
@@ -113,16 +111,16 @@ async function distributionsIn(folder: string): Promise<SetManifest['distributio
   return found.toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** The requirements whose package is not there, whatever the installer said. */
+/** The requirements whose package is missing, even if the installer reported success. */
 function missingFrom(distributions: SetManifest['distributions'], requirements: readonly string[]): string[] {
   const names = new Set(distributions.map(({ name }) => name));
   return requirements.filter((requirement) => !names.has(parseRequirement(requirement).name));
 }
 
-/** Of the list of a package's files. */
+/** The most bytes of the list of a package's files. */
 const LARGEST_RECORD = 16 * 1024 * 1024;
 
-/** Why the packages cannot be used; undefined if they can. */
+/** Why the packages cannot be used, or undefined. */
 async function nativeIn(folder: string): Promise<string | undefined> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const found = entries.find((entry) => !entry.isDirectory() && NATIVE.test(entry.name));
@@ -131,7 +129,7 @@ async function nativeIn(folder: string): Promise<string | undefined> {
   return `${await ownerOf(folder, path)} has native code (${path}), ${pureOnly}`;
 }
 
-/** As the packages themselves list their files. */
+/** The package whose list of files has this path. */
 async function ownerOf(folder: string, path: string): Promise<string> {
   for (const name of await readdir(folder)) {
     const [, written, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(name) ?? [];

@@ -1,45 +1,60 @@
-/** The folders in which one set is built: one beside the sets, and one in /tmp for the user who runs the installer. */
+/**
+ * The folders in which a package set is built: one beside the sets, and one in /tmp for the user who runs the installer.
+ * The finished set is a read-only copy.
+ */
 
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import {
+  chmod,
+  chown,
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ownProcess, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type SandboxUser, sandboxUser } from '../../sandbox/spec.ts';
-import { removeTree } from './read-only-tree.ts';
+import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
 
 export interface InstallWorkspace extends AsyncDisposable {
   readonly identity: SandboxUser;
-  /** What the installer fills. */
+  /** The folder that the installer fills. */
   readonly target: string;
   readonly requirementsFile: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Not there yet: a folder for this process alone. */
+  /** The path of a folder for this process alone, which does not exist yet. */
   readonly inside: string;
-  /** Not there yet: the set, on the file system that it will stay on. */
+  /** The path of the finished set, which does not exist yet, on its final file system. */
   readonly copy: string;
 }
 
 const NOBODY = 65_534;
-/** For builds of other containers, whose processes cannot be seen: no install takes this long. */
+/** Longer than any install. For builds in other containers, whose processes cannot be seen. */
 const FORGOTTEN_MS = 24 * 3600 * 1000;
 const NOTE = 'installer-folder';
 
-/** The data folder is closed to other users, so that the installer works elsewhere and the result is copied. */
+/** Other users cannot enter the data folder, so the installer works in another folder, and the result is copied. */
 export async function openInstallWorkspace(folder: string, requirements: string): Promise<InstallWorkspace> {
   const own = join(folder, `${ownProcess()}.${randomBytes(6).toString('hex')}`);
   let scratch: string | undefined;
   const dispose = async () => {
-    if (scratch !== undefined) await removeTree(scratch);
-    await removeTree(own);
+    if (scratch !== undefined) await forceRemoveTree(scratch);
+    await forceRemoveTree(own);
   };
   try {
     await mkdir(own, { recursive: true, mode: 0o700 });
     const identity = installerIdentity(own);
     scratch = await mkdtemp(join(await temporaryFolder(identity), 'cella-install-'));
-    // Written first, so that a sweep after a crash finds the folder without trusting names in /tmp.
+    // Written first, so that cleanup after a crash finds the folder without trusting names in /tmp.
     await writeFile(join(own, NOTE), scratch, { mode: 0o600 });
     const home = join(scratch, 'home');
     const temporary = join(scratch, 'tmp');
@@ -58,7 +73,7 @@ export async function openInstallWorkspace(folder: string, requirements: string)
       target,
       requirementsFile,
       cwd: home,
-      // pip reads the machine's settings even where it is told to be isolated.
+      // pip reads the machine's settings even with `--isolated`.
       env: { ...env, PIP_CONFIG_FILE: '/dev/null' },
       inside: join(own, 'inside'),
       copy: join(own, 'set'),
@@ -70,7 +85,7 @@ export async function openInstallWorkspace(folder: string, requirements: string)
   }
 }
 
-/** One that the installer's user can reach: a system folder where TMPDIR is root's own. */
+/** A temporary folder that the installer's user can reach. If TMPDIR is private to root, a system folder. */
 async function temporaryFolder({ root }: SandboxUser): Promise<string> {
   const own = tmpdir();
   return !root || (await isOpenToAll(own)) ? own : '/tmp';
@@ -81,13 +96,13 @@ async function isOpenToAll(path: string): Promise<boolean> {
   return (mode & 0o001) !== 0 && (dirname(path) === path || (await isOpenToAll(dirname(path))));
 }
 
-/** On a root host a user that nothing else runs as. */
+/** The installer's user: on a root host, one that nothing else runs as. */
 function installerIdentity(folder: string): SandboxUser {
   const identity = sandboxUser(folder, true);
   return identity.uid === 0 ? { root: true, uid: NOBODY, gid: NOBODY } : identity;
 }
 
-/** Removes what killed builds have left. What cannot be removed waits for the next sweep. */
+/** Removes the folders of killed builds. If one cannot be removed, the next sweep tries again. */
 export async function sweepInstallWorkspaces(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []); // nothing was built here yet
   for (const name of names) {
@@ -95,10 +110,10 @@ export async function sweepInstallWorkspaces(folder: string): Promise<void> {
     if (!(await isAbandoned(path, name))) continue;
     const scratch = await readFile(join(path, NOTE), 'utf8').catch(() => ''); // killed before it had one
     try {
-      if (scratch !== '') await removeTree(scratch);
-      await removeTree(path);
+      if (scratch !== '') await forceRemoveTree(scratch);
+      await forceRemoveTree(path);
     } catch {
-      // Not ours, or another process removes it: the next sweep tries again.
+      // It belongs to another user, or another process is removing it.
     }
   }
 }
@@ -113,4 +128,48 @@ async function isAbandoned(path: string, name: string): Promise<boolean> {
 export function folderError(what: string, cause: unknown): CellaError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new CellaError('STORAGE_FAILED', `${what}: ${why}.`, { cause });
+}
+
+const AT_ONCE = 16;
+
+/**
+ * Copies files and folders, which then belong to this process: all users can read them, and none can write. Refuses links
+ * and devices: no wheel needs them, and they could expose files outside the set.
+ */
+export async function copyReadOnly(from: string, to: string): Promise<void> {
+  await mkdir(to, { mode: 0o755 });
+  const entries = await readdir(from, { withFileTypes: true });
+  for (const entry of entries.filter((one) => one.isDirectory())) {
+    await copyReadOnly(join(from, entry.name), join(to, entry.name));
+  }
+  const files = entries.filter((one) => !one.isDirectory());
+  for (let first = 0; first < files.length; first += AT_ONCE) {
+    const some = files.slice(first, first + AT_ONCE);
+    await Promise.all(some.map(({ name }) => copyFileReadOnly(join(from, name), join(to, name))));
+  }
+  await chmod(to, 0o555);
+}
+
+async function copyFileReadOnly(from: string, to: string): Promise<void> {
+  const stats = await lstat(from);
+  if (!stats.isFile()) throw new Error(`${from} is neither a file nor a folder`);
+  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  // A copy by root keeps its owner.
+  if (process.getuid && process.getgid) await chown(to, process.getuid(), process.getgid());
+  await chmod(to, (stats.mode & 0o111) === 0 ? 0o444 : 0o555);
+}
+
+/** Removes a folder, after making its folders writable, which an ordinary user needs. Does nothing if it is gone. */
+export async function forceRemoveTree(path: string): Promise<void> {
+  await makeWritable(path);
+  await rm(path, { recursive: true, force: true });
+}
+
+async function makeWritable(path: string): Promise<void> {
+  const stats = await lstat(path).catch(() => undefined);
+  if (!stats?.isDirectory()) return;
+  if ((stats.mode & 0o700) !== 0o700) await chmod(path, 0o700);
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    if (entry.isDirectory()) await makeWritable(join(path, entry.name));
+  }
 }

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { probePython } from '../../interpreter/find-python.ts';
-import type { Interpreter } from '../../protocol/interpreter.ts';
+import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { parseRequirement } from '../../protocol/requirement.ts';
 import { PACKAGES_INSIDE } from '../../protocol/sandbox-policy.ts';
 import {
@@ -15,25 +15,24 @@ import {
   type SetManifest,
   type StagedSet,
 } from './build-set.ts';
-import { findForeignInstaller, findInstaller, installerSearchPath, type ProbeContext } from './find-installer.ts';
-import { builtInInstaller, type Installer, programInstaller } from './install-packages.ts';
 import { folderError, sweepInstallWorkspaces } from './install-workspace.ts';
+import { findForeignInstaller, findInstaller, installerSearchPath, type ProbeContext } from './installers.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './package-source.ts';
 import { checkInterpreter, isPure } from './resolver/python-target.ts';
-import type { InstallFailure } from './run-installer.ts';
+import { builtInInstaller, type Installer, type InstallFailure, programInstaller } from './run-installer.ts';
 import { type InstallWaiter, type PackageProgress, SharedInstalls } from './shared-installs.ts';
 
 export interface PackageSetsOptions {
-  /** `<dataDir>/packages`; made if it is missing. */
+  /** `<dataDir>/packages`; created if missing. */
   readonly folder: string;
-  /** Where kernels see that folder; `PACKAGES_INSIDE` by default. */
+  /** The path of that folder inside kernels; `PACKAGES_INSIDE` by default. */
   readonly inside?: string;
-  /** The Python of the kernels: a program of the host's, or what is known of one that lives elsewhere. */
+  /** The Python of the kernels: a program on the host, or the facts of a Python elsewhere. */
   readonly python: string | (() => Promise<Interpreter>);
   readonly source?: PackageSourceOptions;
-  /** Of one run of the installer. */
+  /** The timeout of one run of the installer. */
   readonly timeoutMs?: number;
-  /** Where uv, and a Python with a pip, are looked for beside `python`; PATH by default. */
+  /** Folders that are searched for uv and for a Python with pip, in addition to `python`; PATH by default. */
   readonly searchPath?: string;
 }
 
@@ -49,7 +48,7 @@ export class PackageSets implements AsyncDisposable {
   readonly #builds = new SharedInstalls<SetResult>();
   readonly #attempts = new SharedInstalls<BuildResult>();
   #swept: Promise<void> | undefined;
-  /** By what they install for. */
+  /** Installers by the Python that they install for. */
   readonly #installers = new Map<string, Installer>();
 
   constructor(options: PackageSetsOptions) {
@@ -57,12 +56,12 @@ export class PackageSets implements AsyncDisposable {
     this.#source = PackageSource.parse(options.source ?? {});
   }
 
-  /** Of the Python that they are for. */
+  /** The tag of the Python that the sets are for. */
   async tag(): Promise<string> {
     return (await this.#interpreter()).tag;
   }
 
-  /** A set's folder, as kernels see it. */
+  /** The folder of a set, as kernels see it. */
   async kernelPath(set: string): Promise<string> {
     const { tag } = await this.#interpreter();
     return join(this.#options.inside ?? PACKAGES_INSIDE, tag, set);
@@ -74,7 +73,7 @@ export class PackageSets implements AsyncDisposable {
     const path = join(this.#options.folder, tag);
     try {
       if ((await mkdir(path, { recursive: true })) === undefined) return path;
-      // Whatever the umask says: a sandbox has another user.
+      // Regardless of the umask, as a sandbox runs as another user.
       await chmod(this.#options.folder, 0o755);
       await chmod(path, 0o755);
       return path;
@@ -98,7 +97,7 @@ export class PackageSets implements AsyncDisposable {
     for (const set of await readdir(await this.folder())) {
       const held = (await this.manifest(set))?.requirements ?? [];
       if (held.length <= (most?.count ?? 0) || !held.every((one) => wanted.has(one))) continue;
-      // Only from the same places, and for the same libc.
+      // Only sets from the same sources, for the same libc.
       if ((await this.#key(held)) === set) most = { set, count: held.length };
     }
     return most?.set;
@@ -120,12 +119,12 @@ export class PackageSets implements AsyncDisposable {
     });
   }
 
-  /** Installs without publishing, to try several lists and publish the last that worked. */
+  /** Installs without publishing, so that the caller can try several lists and publish the last that worked. */
   async attempt(requirements: readonly string[], waiter: InstallWaiter = {}): Promise<BuildResult> {
     return await this.#attempts.run(randomUUID(), waiter, (audience) => this.#build(requirements, audience));
   }
 
-  /** Moves a set to its final folder. If another process was faster, its set stays. */
+  /** Moves a set to its final folder. If another process has already built it, that set stays. */
   async publish(requirements: readonly string[], ready: StagedSet): Promise<string> {
     const set = await this.#key(requirements);
     const path = join(await this.folder(), set);
@@ -139,7 +138,7 @@ export class PackageSets implements AsyncDisposable {
     return set;
   }
 
-  /** Stops what is being built. What is built stays, and more can be built. */
+  /** Stops running builds. Finished sets stay, and new builds can start. */
   async close(): Promise<void> {
     await Promise.all([this.#builds.stop(), this.#attempts.stop()]);
   }
@@ -171,7 +170,7 @@ export class PackageSets implements AsyncDisposable {
       },
     };
     const built = await buildSet(plan, audience);
-    // It may be that program that is gone; the next time it is looked for again.
+    // The program may have been removed: the next call searches again.
     if (built.kind === 'failed') this.#installers.delete(wanted);
     return built;
   }
@@ -194,13 +193,13 @@ export class PackageSets implements AsyncDisposable {
   async #key(requirements: readonly string[]): Promise<string> {
     const { tag, platforms } = await this.#interpreter();
     const own = [1, tag, normalizedRequirements(requirements), sourceKey(this.#source)];
-    // Two images may have the same Python and not the same libc.
+    // Two images may have the same Python and a different libc.
     const facts = JSON.stringify(platforms.length === 0 ? own : [...own, platforms]);
     return createHash('sha256').update(facts).digest('hex').slice(0, 32);
   }
 }
 
-/** Everything that reaches an installer goes through here. */
+/** Checks everything that reaches an installer. */
 function normalizedRequirements(requirements: readonly string[]): string[] {
   return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
 }

@@ -1,7 +1,7 @@
 /** Where packages come from: what an operator may say, and that a password in it goes nowhere. */
 
 import { describe, expect, it } from 'vitest';
-import { requirementsText } from './installer-commands.ts';
+import { requirementsText } from './installers.ts';
 import { PackageSource, sourceKey, withoutSecrets } from './package-source.ts';
 
 describe('PackageSource', () => {

@@ -6,11 +6,11 @@ import { z } from 'zod';
 const IndexUrl = z.string().transform((text, check) => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
-    // The text may hold a password, so that it is not repeated.
+    // Not repeated in the message, as it may contain a password.
     check.addIssue({ code: 'custom', message: 'must be the http or https URL of a package index, without ? and #' });
     return z.NEVER;
   }
-  // The installer reads it from a file where a quote has a meaning.
+  // The installer reads it from a file in which quotes have a meaning.
   return url.href.replaceAll("'", '%27');
 });
 
@@ -20,12 +20,12 @@ const Folder = z
 
 export const PackageSource = z
   .strictObject({
-    /** In place of PyPI. It may hold a user and a password. */
+    /** Used instead of PyPI. May contain a user and a password. */
     index: IndexUrl.optional(),
     extraIndexes: z.array(IndexUrl).max(16).default([]),
-    /** Folders with wheels in them, which every user of the machine can read. */
+    /** Folders with wheels that all users of the machine can read. */
     wheelFolders: z.array(Folder).max(16).default([]),
-    /** Folders alone: no index is asked. */
+    /** Use only the folders, and no index. */
     noIndex: z.boolean().default(false),
   })
   .refine(
@@ -39,7 +39,7 @@ export function indexesOf(source: PackageSource): URL[] {
   return [...(source.index === undefined ? [] : [source.index]), ...source.extraIndexes].map((text) => new URL(text));
 }
 
-/** What two sets of the same requirements may differ by. Who asks makes no difference, and stays out of it. */
+/** Identifies the source, as part of a set's name. Users and passwords do not count. */
 export function sourceKey(source: PackageSource): unknown {
   const bare = (text: string) => withoutUser(new URL(text));
   return {
@@ -57,12 +57,12 @@ export function withoutUser(url: URL): string {
   return bare.href;
 }
 
-/** Takes users and passwords out of what an installer says. */
+/** Removes users and passwords from the output of an installer. */
 export function withoutSecrets(text: string, source: PackageSource): string {
   const secrets = indexesOf(source).flatMap(({ username, password }) => [password, password === '' ? username : '']);
   const spellings = secrets.flatMap((secret) => [secret, decoded(secret)]).filter((secret) => secret !== '');
   const blotted = spellings.reduce((rest, secret) => rest.replaceAll(secret, '****'), text);
-  // No scheme is longer, and text without end is not gone through again from each of its letters.
+  // Bounded, so that a long text is not scanned again from each letter. No scheme is longer.
   return blotted.replace(/(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]*@/gi, '$1');
 }
 

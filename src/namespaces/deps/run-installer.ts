@@ -1,11 +1,17 @@
-/** Runs an installer as another user with bounded output, and turns its output into progress and reasons. */
+/**
+ * Installs packages into a folder: with an installer that runs as another user with bounded output, or with the built-in
+ * resolver.
+ */
 
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
-import { onAbort } from '../../lib/abort.ts';
-import { endsAfterKill, processEnd } from '../../lib/process-end.ts';
-import type { SandboxUser } from '../../sandbox/spec.ts';
+import { join } from 'node:path';
+import { type ProcessEnd, runProcess } from '../../lib/run-process.ts';
+import type { Interpreter } from '../../protocol/environment-spec.ts';
+import type { SandboxUser } from '../../sandbox/sandbox-user.ts';
+import type { InstallWorkspace } from './install-workspace.ts';
+import type { InstallerCommand } from './installers.ts';
 import { indexesOf, type PackageSource, withoutSecrets, withoutUser } from './package-source.ts';
+import { explainNotFound, installBuiltIn } from './resolver/install-wheels.ts';
+import { installAborted, type PackageProgress } from './shared-installs.ts';
 
 export interface InstallerRun {
   readonly command: string;
@@ -19,106 +25,41 @@ export interface InstallerRun {
 }
 
 type InstallerExit =
-  | { readonly kind: 'ended'; readonly code: number | null; readonly signal: NodeJS.Signals | null }
+  | ({ readonly kind: 'ended' } & ProcessEnd)
   | { readonly kind: 'not-started'; readonly reason: string }
   | { readonly kind: 'timed-out' }
   | { readonly kind: 'aborted' };
 
 interface InstallerOutcome {
   readonly ending: InstallerExit;
-  /** The last ones, without colours. */
+  /** The last lines, without colours. */
   readonly lines: readonly string[];
 }
 
 const KEPT_LINES = 400;
-const KEPT_BYTES = 1000;
 
-/** Resolves when nothing of it runs any more, but for what cannot be killed. */
+/** Resolves when all its processes have ended, except those that cannot be killed. */
 export async function runInstaller(run: InstallerRun): Promise<InstallerOutcome> {
-  if (run.signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
-  const { root, uid, gid } = run.identity;
-  let child: ChildProcessByStdio<null, Readable, Readable>;
-  try {
-    child = spawn(run.command, run.args, {
-      cwd: run.cwd,
-      env: run.env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own, so that all of it can be ended.
-      detached: true,
-      ...(root ? { uid, gid } : {}),
-    });
-  } catch (error) {
-    // As where root may not become another user.
-    return {
-      ending: { kind: 'not-started', reason: error instanceof Error ? error.message : String(error) },
-      lines: [],
-    };
-  }
+  const { command, args, identity, cwd, env, timeoutMs, signal } = run;
+  if (signal.aborted) return { ending: { kind: 'aborted' }, lines: [] };
+  const user = identity.root ? { uid: identity.uid, gid: identity.gid } : undefined;
   const lines: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) {
-    readLines(stream, (line) => {
-      lines.push(line);
-      if (lines.length > KEPT_LINES) lines.shift();
-      run.onLine?.(line);
-    });
-  }
-  return { ending: await waitForExit(child, run), lines };
-}
-
-function waitForExit(child: ChildProcess, { signal, timeoutMs }: InstallerRun): Promise<InstallerExit> {
-  const { promise, resolve } = Promise.withResolvers<InstallerExit>();
-  let stopped: InstallerExit | undefined;
-  const stop = (ending: InstallerExit) => {
-    if (stopped) return;
-    stopped = ending;
-    killGroup(child);
-    void endsAfterKill(promise, `The installer (process ${child.pid})`).then(() => resolve(ending));
+  const onLine = (raw: string) => {
+    const line = withoutColours(raw).trimEnd();
+    if (line === '') return;
+    lines.push(line);
+    if (lines.length > KEPT_LINES) lines.shift();
+    run.onLine?.(line);
   };
-  const aborting = onAbort(signal, () => stop({ kind: 'aborted' }));
-  const timer = setTimeout(() => stop({ kind: 'timed-out' }), timeoutMs);
-  // What it has left behind would hold the pipes open.
-  child.once('exit', () => killGroup(child));
-  processEnd(child).then(
-    ({ code, signal: by }) => resolve(stopped ?? { kind: 'ended', code, signal: by }),
-    (error) => resolve({ kind: 'not-started', reason: error.message }),
-  );
-  return promise.finally(() => {
-    clearTimeout(timer);
-    aborting[Symbol.dispose]();
-  });
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return;
+  const options = { cwd, env, user, timeoutMs, signal, outputLimitBytes: 0, onLine };
   try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // All of it has ended.
+    const { exit, timedOut } = await runProcess([command, ...args], options);
+    if (signal.aborted) return { ending: { kind: 'aborted' }, lines };
+    return { ending: timedOut ? { kind: 'timed-out' } : { kind: 'ended', ...exit }, lines };
+  } catch (error) {
+    // For example if root may not switch to another user.
+    return { ending: { kind: 'not-started', reason: error instanceof Error ? error.message : String(error) }, lines };
   }
-}
-
-/** Of each line the beginning is kept, so that one without end does not grow. */
-function readLines(stream: Readable, onLine: (line: string) => void): void {
-  let begun = Buffer.alloc(0);
-  const take = (part: Buffer) => {
-    const room = KEPT_BYTES - begun.length;
-    if (room > 0 && part.length > 0) begun = Buffer.concat([begun, part.subarray(0, room)]);
-  };
-  const end = () => {
-    const line = withoutColours(begun.toString()).trimEnd();
-    begun = Buffer.alloc(0);
-    if (line !== '') onLine(line);
-  };
-  stream.on('data', (chunk: Buffer) => {
-    let from = 0;
-    for (let at = chunk.indexOf('\n'); at >= 0; at = chunk.indexOf('\n', from)) {
-      take(chunk.subarray(from, at));
-      end();
-      from = at + 1;
-    }
-    take(chunk.subarray(from));
-  });
-  stream.once('end', end);
 }
 
 function withoutColours(line: string): string {
@@ -128,7 +69,7 @@ function withoutColours(line: string): string {
 
 export interface InstallFailure {
   readonly reason: string;
-  /** `all`: it would be the same for any requirement, as where the index does not answer. */
+  /** `all`: the error would be the same for any requirement, for example if the index does not answer. */
   readonly scope: 'some' | 'all';
 }
 
@@ -138,7 +79,7 @@ const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|e
 const LONGEST = 1500;
 const BUILDS = 'a package in it would have to be built from source, which runs its code and is not done';
 
-/** Undefined for lines that are no progress. */
+/** A progress line, or undefined for other lines. */
 export function progressLine(line: string, source: PackageSource): string | undefined {
   const text = line.trim();
   return WORTH_TELLING.test(text) ? withoutSecrets(text, source).slice(0, 200) : undefined;
@@ -166,15 +107,72 @@ function isConnection(line: string): boolean {
   return UNREACHABLE.test(line) || /os error/.test(line);
 }
 
-/** pip marks each line, uv the first of several; after a crash the last line says most. */
+/** The error in the output: pip marks each line of it, uv the first. After a crash, the last line is best. */
 function errorText(lines: readonly string[]): string {
   const marked = lines.filter((line) => line.startsWith('ERROR: ')).map((line) => line.slice('ERROR: '.length));
   const messages = marked.filter((line) => line !== 'Exception:');
-  // A folder of wheels that the installer's user cannot read.
+  // The installer's user cannot read a folder of wheels.
   const ignored = lines.filter((line) => /^WARNING: .* is ignored/.test(line)).map((line) => line.slice(9));
   if (messages.length > 0) return [...new Set([...messages, ...ignored])].join('; ');
   const first = lines.findIndex((line) => /^\s*(error:|×)/.test(line));
   if (marked.length > 0 || first < 0) return lines.at(-1) ?? '';
   const drawn = lines.slice(first).map((line) => line.replace(/^[\s×╰─▶├│]+/, ''));
   return drawn.join(' ').replace(/^error: /, '');
+}
+
+interface InstallRequest {
+  readonly requirements: readonly string[];
+  readonly source: PackageSource;
+  readonly timeoutMs: number;
+  readonly workspace: InstallWorkspace;
+}
+
+type PackageInstallResult =
+  | { readonly kind: 'filled'; readonly folder: string }
+  | ({ readonly kind: 'failed' } & InstallFailure);
+
+export interface Installer {
+  /** Name and version for the manifest. */
+  readonly name: string;
+  install(work: InstallRequest, audience: PackageProgress): Promise<PackageInstallResult>;
+}
+
+/** `foreign`: the Python that it installs for, if it is not the host's. */
+export function programInstaller(installer: InstallerCommand, foreign?: Interpreter): Installer {
+  return {
+    name: installer.name,
+    install: async ({ workspace, source, timeoutMs }, { signal, progress }) => {
+      const { identity, cwd, env, target: folder } = workspace;
+      const { ending, lines } = await runInstaller({
+        command: installer.command,
+        args: installer.args({ ...workspace, source }),
+        identity,
+        cwd,
+        env,
+        timeoutMs,
+        signal,
+        onLine: (line) => {
+          const text = progressLine(line, source);
+          if (text !== undefined) progress(text);
+        },
+      });
+      if (signal.aborted) throw installAborted();
+      if (ending.kind === 'ended' && ending.code === 0) return { kind: 'filled', folder };
+      const failure = explainFailure(ending, lines, source);
+      const real = foreign && (await explainNotFound(lines, foreign, source, signal));
+      return { kind: 'failed', ...(real ?? failure) };
+    },
+  };
+}
+
+/** Unpacks packages in a folder that no other user can enter. */
+export function builtInInstaller(interpreter: Interpreter): Installer {
+  return {
+    name: 'cella',
+    install: async ({ workspace, ...work }, audience) => {
+      const failure = await installBuiltIn({ ...work, interpreter, folder: workspace.inside }, audience);
+      if (failure) return { kind: 'failed', ...failure };
+      return { kind: 'filled', folder: join(workspace.inside, 'target') };
+    },
+  };
 }

@@ -1,4 +1,4 @@
-/** Runs an installation once for all who wait for it, and stops it when nobody waits any more. */
+/** Runs an installation once for all callers that wait for it, and stops it when none waits. */
 
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -8,7 +8,7 @@ export interface InstallWaiter {
   progress?(text: string): void;
 }
 
-/** What the work sees of all who wait. */
+/** What the work gets from all callers that wait. */
 export interface PackageProgress {
   readonly signal: AbortSignal;
   progress(text: string): void;
@@ -41,7 +41,7 @@ export class SharedInstalls<T> {
     }
   }
 
-  /** Resolves when all of it has stopped. */
+  /** Resolves when all installations have stopped. */
   async stop(): Promise<void> {
     const all = [...this.#running.values()];
     for (const { stop } of all) stop.abort();

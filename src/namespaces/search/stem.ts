@@ -42,7 +42,7 @@ const MIDDLE_ENDINGS: readonly (readonly [string, string])[] = [
 ];
 const LAST_ENDINGS = /(?:ement|ance|ence|able|ible|ment|ant|ent|ism|ate|iti|ous|ive|ize|al|er|ic|ou|(?<=[st])ion)$/;
 
-/** Words that bend in their own way, and those that only look as if they had an ending. */
+/** Irregular words, and words that only seem to have an ending. */
 const IRREGULAR: ReadonlyMap<string, string> = new Map(
   `animals animal|bought buy|broke broken|built build|children child|chosen choose|chose choose|drawn draw|drew draw
   driven drive|drove drive|feet foot|found find|gave give|gone go|grew grow|grown grow|heard hear|held hold|indices index
@@ -54,10 +54,10 @@ const IRREGULAR: ReadonlyMap<string, string> = new Map(
     .map(([word = '', plain = '']) => [word, plain]),
 );
 
-/** Longer ones are no words of a language: they are left as they are, and cannot keep the patterns here busy. */
+/** Longer words are left as they are, so that they cannot slow down the patterns. */
 const LONGEST_WORD = 64;
 
-/** How many syllables a stem has, roughly. */
+/** Roughly the number of syllables of a stem. */
 function measure(stem: string): number {
   return stem.match(MEASURE)?.length ?? 0;
 }

@@ -1,4 +1,4 @@
-/** Finds short texts by what they are about, also if the query uses other words. */
+/** Finds short texts by their topic, even if the query uses other words. */
 
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import { type Lexicon, lexicon as sharedLexicon } from './lexicon.ts';
@@ -6,7 +6,7 @@ import { stem } from './stem.ts';
 
 interface SearchDocument {
   readonly id: string;
-  /** A name: counts most. */
+  /** The name, which counts most. */
   readonly title: string;
   readonly text: string;
   /** Counts least. */
@@ -23,16 +23,16 @@ const WEIGHTS = { title: 1.3, text: 1, extra: 0.5 } as const;
 const RARITY_POWER = 1.4;
 /** A long text has more words to be found by. */
 const LENGTH_POWER = 0.25;
-/** Of a query. */
+/** The most words of a query. */
 const MOST_TERMS = 64;
 
 export class TextIndex {
   readonly #documents: readonly SearchDocument[];
   readonly #lexicon: Lexicon;
-  /** By term, how strongly it is in each document that has it, by the document's place. */
+  /** For each term: the index of each document that has it, and the term's weight there. */
   readonly #terms = new Map<string, Map<number, number>>();
-  /** By concept, the terms that tell of it, and how clearly. */
-  readonly #tellers = new Map<number, [term: string, clarity: number][]>();
+  /** For each concept: its terms, and how strongly each belongs to it. */
+  readonly #documentTerms = new Map<number, [term: string, clarity: number][]>();
   readonly #lengths: number[] = [];
 
   private constructor(documents: readonly SearchDocument[], lexicon: Lexicon) {
@@ -43,11 +43,11 @@ export class TextIndex {
   static async of(documents: readonly SearchDocument[], lexicon: Lexicon = sharedLexicon()): Promise<TextIndex> {
     const index = new TextIndex(documents, lexicon);
     for await (const [at, document] of inSlices(documents.entries())) index.#add(document, at);
-    for await (const term of inSlices(index.#terms.keys())) index.#addTeller(term);
+    for await (const term of inSlices(index.#terms.keys())) index.#addDocumentTerm(term);
     return index;
   }
 
-  /** The best first; only those that have to do with the query at all. Its first words count, and no more than 64. */
+  /** Matching documents, best first. Only the first 64 words of the query count. */
   async search(query: string, limit: number): Promise<SearchHit[]> {
     const scores = new Float64Array(this.#documents.length);
     for (const term of [...new Set(termsOf(query, this.#lexicon))].slice(0, MOST_TERMS)) {
@@ -75,22 +75,22 @@ export class TextIndex {
   }
 
   /** A word of many concepts counts less for each. */
-  #addTeller(term: string): void {
+  #addDocumentTerm(term: string): void {
     const { tells } = this.#lexicon.ties(term);
     for (const { concept, strength } of tells) {
-      const tellers = this.#tellers.get(concept) ?? [];
-      tellers.push([term, strength / Math.sqrt(tells.length)]);
-      this.#tellers.set(concept, tellers);
+      const terms = this.#documentTerms.get(concept) ?? [];
+      terms.push([term, strength / Math.sqrt(tells.length)]);
+      this.#documentTerms.set(concept, terms);
     }
   }
 
-  /** An unknown term may be misspelled. */
+  /** For an unknown term, which may be misspelled, a similar one. */
   async #known(term: string): Promise<string> {
     if (this.#terms.has(term) || this.#lexicon.has(term)) return term;
     return (await nearestSpelling(term, this.#terms.keys())) ?? term;
   }
 
-  /** How well each document answers to a term: by its nearest word, so that near words do not count twice. */
+  /** How well each document matches a term. Only its nearest word counts, so that similar words do not count twice. */
   async #matches(term: string): Promise<Map<number, number>> {
     const matches = new Map<number, number>();
     for await (const [near, nearness] of inSlices(this.#near(term))) {
@@ -99,18 +99,18 @@ export class TextIndex {
     return matches;
   }
 
-  /** The terms of the documents that have to do with a term: more so, the more concepts they share. */
+  /** Terms of documents that are related to a term; more strongly the more concepts they share. */
   #near(term: string): Map<string, number> {
     const near = new Map<string, number>();
     for (const { concept, strength } of this.#lexicon.ties(term).asks) {
-      for (const [teller, clarity] of this.#tellers.get(concept) ?? []) {
-        near.set(teller, Math.min(1, (near.get(teller) ?? 0) + strength * clarity));
+      for (const [documentTerm, clarity] of this.#documentTerms.get(concept) ?? []) {
+        near.set(documentTerm, Math.min(1, (near.get(documentTerm) ?? 0) + strength * clarity));
       }
     }
     return near.set(term, 1);
   }
 
-  /** As in BM25, with documents counted by how well they match: near zero for what is everywhere. */
+  /** The weight of a term as in BM25, with documents counted by how well they match. Near zero for terms in all documents. */
   #rarity(matches: ReadonlyMap<number, number>): number {
     const count = matches.values().reduce((sum, match) => sum + Math.min(1, match), 0);
     return Math.log(1 + (this.#documents.length - count + 0.5) / (count + 0.5)) ** RARITY_POWER;
@@ -121,7 +121,7 @@ function raise<K>(values: Map<K, number>, key: K, value: number): void {
   values.set(key, Math.max(values.get(key) ?? 0, value));
 }
 
-/** Later words add little to what a text is about. */
+/** Later words say less about the topic of a text. */
 const MOST_WORDS = 1000;
 
 function termsOf(text: string, lexicon: Lexicon): string[] {
@@ -142,7 +142,7 @@ function phrasesAt(stems: readonly string[], at: number, lexicon: Lexicon): stri
   return phrases;
 }
 
-/** A name of code or a sentence, as words in order. */
+/** The words of an identifier or a sentence, in order. */
 export function wordsOf(text: string): string[] {
   const plain = text
     .replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
@@ -152,7 +152,7 @@ export function wordsOf(text: string): string[] {
   return plain.match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
-/** Words that say nothing of what a text is about. */
+/** Words that say nothing about the topic of a text. */
 export const STOP_WORDS: ReadonlySet<string> = new Set(
   `a about after again all along also am an and another any anything are as at be because been before being both but by can could did do does
   doing done each either else ever every everything few for from get gets give given go goes got had has have he her here him his how i if in into
@@ -165,10 +165,10 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
 );
 
 const SHORTEST = 5;
-/** Words that are compared before others have their turn. */
+/** How many words are compared before other work gets its turn. */
 const AT_ONCE = 1000;
 
-/** The first of `words` that `word` is a slip of. Short words are left alone: too many of them are alike. */
+/** The first of `words` of which `word` may be a misspelling. Not for short words: too many are similar. */
 async function nearestSpelling(word: string, words: Iterable<string>): Promise<string | undefined> {
   if (word.length < SHORTEST) return undefined;
   let looked = 0;

@@ -8,25 +8,26 @@ import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
 import { IdleTimeout } from '../../lib/deadline.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
+import { LineSplitter } from '../../lib/line-splitter.ts';
 import { endsAfterKill } from '../../lib/process-end.ts';
 import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkSourceLength, invalidSkill, ParsedSource, type SkillParser } from './skill.ts';
 
 export interface PythonSkillReaderOptions {
-  /** Gives the path of the interpreter. It is asked when a helper is started. */
+  /** Returns the path of the interpreter. Called when a helper starts. */
   readonly python: () => Promise<string>;
-  /** Where the host has no Python at all: another interpreter that reads in its place. */
+  /** Another interpreter, for hosts without a Python. */
   readonly elsewhere?: StartParser | undefined;
-  /** Whether what was read is kept for all readers of the same interpreter. */
+  /** Whether results are cached for all readers with the same interpreter. */
   readonly keep?: boolean;
-  /** For one source. */
+  /** The timeout for one source. */
   readonly timeoutMs?: number;
-  /** An idle helper is ended after this time. */
+  /** An idle helper ends after this time. */
   readonly idleMs?: number;
 }
 
-/** Of all readers: to look at the skills of a user opens them anew each time. */
+/** Shared by all readers, as each look at a user's skills opens them again. */
 const readings = new Map<string, ParsedSource>();
 const MOST_READINGS = 10_000;
 const MOST_CHARACTERS = 4000;
@@ -78,7 +79,7 @@ export class PythonSkillReader implements SkillParser {
     const known = readings.get(key);
     const reading = known ?? (await this.#read(source));
     if (python === undefined || JSON.stringify(reading).length > MOST_CHARACTERS) return reading;
-    // What is used stays.
+    // Entries that are used stay.
     readings.delete(key);
     readings.set(key, reading);
     const [oldest] = readings.keys();
@@ -123,7 +124,7 @@ export class PythonSkillReader implements SkillParser {
   }
 }
 
-/** The source may have taken over the helper: what it says is checked as anything from outside. */
+/** Checks the answer like any untrusted input, as a source may have taken over the helper. */
 function understood(line: string): ParsedSource {
   const parsed = Reply.safeParse(parseCheapJson(line));
   if (!parsed.success) throw invalidSkill('its reading could not be understood');
@@ -137,17 +138,17 @@ type HelperProcess = ChildProcessByStdio<Writable, Readable, null>;
 const START_MS = 15_000;
 const MOST_REPLY_BYTES = 4 * 1024 * 1024;
 
-/** One helper process: a line in, a line out, with a bound on time and length. */
+/** One helper process: one line in, one line out, with limits on time and length. */
 export class ParserProcess implements ParserHelper {
   readonly #child: HelperProcess;
   readonly #exit: Promise<string>;
   #alive = true;
-  #text = '';
-  #hear: ((answer: ParserAnswer) => void) | undefined;
+  #lines = new LineSplitter(MOST_REPLY_BYTES);
+  #onAnswer: ((answer: ParserAnswer) => void) | undefined;
 
-  /** Resolves when it has given up its rights and waits for a source. */
+  /** Resolves when the helper has dropped its rights and waits for a source. */
   static async start(python: string, program: string): Promise<ParserProcess> {
-    // The program goes by value: the user that it becomes may not read the folder that it lies in.
+    // Passes the program as text, as the user that it switches to may not be able to read its folder.
     const child = spawn(python, ['-I', '-S', '-B', '-X', 'utf8', '-c', program], {
       cwd: '/',
       env: {},
@@ -169,11 +170,10 @@ export class ParserProcess implements ParserHelper {
     });
     void this.#exit.then((how) => {
       this.#alive = false;
-      this.#hear?.({ kind: 'gone', reason: `the reader went away, ${how}` });
+      this.#onAnswer?.({ kind: 'gone', reason: `the reader went away, ${how}` });
     });
-    child.stdout.setEncoding('utf8');
-    child.stdout.on('data', (chunk: string) => this.#take(chunk));
-    // A helper that has ended is seen by its exit.
+    child.stdout.on('data', (chunk: Buffer) => this.#take(chunk));
+    // If the helper has ended, its exit reports that.
     child.stdin.on('error', () => undefined);
     child.stdout.on('error', () => undefined);
     this.#hold(false);
@@ -184,7 +184,7 @@ export class ParserProcess implements ParserHelper {
   }
 
   async ask(source: string, timeoutMs: number): Promise<ParserAnswer> {
-    this.#text = '';
+    this.#lines = new LineSplitter(MOST_REPLY_BYTES);
     const seconds = Math.ceil(timeoutMs / 1000) + 1;
     this.#child.stdin.write(`${JSON.stringify({ source, seconds })}\n`);
     return await this.#answer(timeoutMs);
@@ -193,7 +193,7 @@ export class ParserProcess implements ParserHelper {
   /** May be called again. */
   async end(): Promise<void> {
     if (!this.#alive) return;
-    // Keeps this process alive until the helper has ended.
+    // Keeps this process running until the helper has ended.
     this.#hold(true);
     this.#child.kill('SIGKILL');
     await endsAfterKill(this.#exit, `The reader of skills (process ${this.#child.pid})`);
@@ -203,23 +203,23 @@ export class ParserProcess implements ParserHelper {
     if (!this.#alive) return { kind: 'gone', reason: `the reader went away, ${await this.#exit}` };
     this.#hold(true);
     const { promise, resolve } = Promise.withResolvers<ParserAnswer>();
-    this.#hear = resolve;
+    this.#onAnswer = resolve;
     const timer = setTimeout(() => resolve({ kind: 'late', reason: `it took longer than ${timeoutMs} ms` }), timeoutMs);
     const answer = await promise;
     clearTimeout(timer);
-    this.#hear = undefined;
+    this.#onAnswer = undefined;
     this.#hold(false);
     return answer;
   }
 
-  #take(chunk: string): void {
-    this.#text += chunk;
-    const end = this.#text.indexOf('\n');
-    if (end >= 0) this.#hear?.({ kind: 'reply', line: this.#text.slice(0, end) });
-    else if (this.#text.length > MOST_REPLY_BYTES) this.#hear?.({ kind: 'flood', reason: 'its reading is too long' });
+  #take(chunk: Buffer): void {
+    for (const { kind, bytes } of this.#lines.push(chunk)) {
+      if (kind === 'line') this.#onAnswer?.({ kind: 'reply', line: Buffer.from(bytes).toString() });
+      else this.#onAnswer?.({ kind: 'flood', reason: 'its reading is too long' });
+    }
   }
 
-  /** A helper that waits for work does not keep the host from ending. */
+  /** A helper that waits for work does not keep the host process running. */
   #hold(needed: boolean): void {
     const child = this.#child;
     for (const part of [child, child.stdin, child.stdout]) {
@@ -235,14 +235,14 @@ export type ParserAnswer =
 
 export interface ParserHelper {
   readonly alive: boolean;
-  /** One at a time. The source is never run. The caller ends a helper that timed out. */
+  /** Reads one source at a time, and never runs it. The caller ends a helper that times out. */
   ask(source: string, timeoutMs: number): Promise<ParserAnswer>;
   /** May be called again. */
   end(): Promise<void>;
 }
 
 /**
- * For an interpreter that is no process of the host's. It runs `program` once, under another name than `__main__`, and
- * answers each source with the line that the program's `reply(source)` gives.
+ * An interpreter that is not a process of the host. It runs `program` once, under another name than `__main__`, and answers
+ * each source with the line that the program's `reply(source)` returns.
  */
 export type StartParser = (program: string) => Promise<ParserHelper>;

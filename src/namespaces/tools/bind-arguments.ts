@@ -1,8 +1,26 @@
-/** Binds what a caller passed to the parameters of a tool, and checks it before anything runs. */
+/**
+ * Binds what a caller passed to the parameters of a tool and checks it before anything runs; the errors that all kinds of
+ * tools share.
+ */
 
+import { CellaError } from '../../protocol/errors.ts';
+import type { ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import { argumentError } from './call-errors.ts';
-import { type CallSignature, type Parameter, valueProblem } from './parameters.ts';
+import { type CallSignature, valueProblem } from './parameters.ts';
+
+export function abortedError(callee: string): CellaError {
+  return new CellaError('ABORTED', `tools.${callee} was stopped: nobody waits for it any more.`);
+}
+
+export function throwIfAborted(signal: AbortSignal, callee: string): void {
+  if (signal.aborted) throw abortedError(callee);
+}
+
+export function argumentError(callee: string, parameters: readonly ToolParameter[], problem: string): CellaError {
+  const known = parameters.map(({ name }) => name);
+  const takes = known.length === 0 ? 'It takes no arguments.' : `It takes ${known.join(', ')}.`;
+  return new CellaError('TOOL_ARGUMENTS', `tools.${callee} ${problem}. ${takes}`, { details: { tool: callee, known } });
+}
 
 export interface CallArguments {
   readonly positional: readonly PyValue[];
@@ -10,13 +28,13 @@ export interface CallArguments {
 }
 
 export interface BoundArguments {
-  /** By name, with defaults and presets. What is not there is not given. */
+  /** Values by name, with defaults and presets. Missing names were not given. */
   readonly values: ReadonlyMap<string, PyValue>;
-  /** The names whose values came from the caller, who is not trusted. */
+  /** The names whose values come from the caller, who is not trusted. */
   readonly fromCaller: ReadonlySet<string>;
 }
 
-/** `callee` is how the code calls it, for errors: `grep.count`. */
+/** `callee`: the name in the code, for errors, such as `grep.count`. */
 export function bindArguments(
   callee: string,
   { parameters, presetValues: fixed }: CallSignature,
@@ -38,8 +56,8 @@ export function bindArguments(
   return { values, fromCaller: new Set(received.keys()) };
 }
 
-/** By name, as given. None takes away a default or a preset. */
-function receive(callee: string, parameters: readonly Parameter[], given: CallArguments): Map<string, PyValue> {
+/** Arguments by name. None removes a default or a preset. */
+function receive(callee: string, parameters: readonly ToolParameter[], given: CallArguments): Map<string, PyValue> {
   const received = new Map<string, PyValue>();
   const places = parameters.filter((parameter) => parameter.positional);
   for (const [index, value] of given.positional.entries()) {

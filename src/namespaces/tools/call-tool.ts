@@ -1,22 +1,22 @@
-/** Runs one call of a tool: bind the arguments, ask for approval, get the credentials, do the work. */
+/** Runs one call of a tool: binds the arguments, asks for approval, gets the credentials, and does the work. */
 
 import { createHash } from 'node:crypto';
-import { Semaphore } from '../../lib/semaphore.ts';
+import { raceAbort } from '../../lib/abort.ts';
+import { Semaphore } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ApprovalRequest, Approve } from '../../protocol/permission.ts';
 import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
-import { bindArguments, type CallArguments } from './bind-arguments.ts';
-import { throwIfAborted } from './call-errors.ts';
+import { abortedError, bindArguments, type CallArguments, throwIfAborted } from './bind-arguments.ts';
 import { buildArgv, runCli, shownCommand } from './cli-tool.ts';
 import { prepareRequest, sendRequest, shownRequest } from './http-tool.ts';
 import type { McpServers } from './mcp-servers.ts';
 import { type CallSignature, callSignature } from './parameters.ts';
-import { type Approve, askApproval } from './tool-approval.ts';
 import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
 
-/** Of one session, on the host: code may start as many calls as it likes. */
+/** The most calls of one session that run on the host at a time. */
 const MOST_AT_ONCE = 64;
 
 export interface ToolCall extends CallArguments {
@@ -25,13 +25,13 @@ export interface ToolCall extends CallArguments {
 }
 
 export interface ToolRuntime {
-  /** Runs programs in the sandbox and the workspace of the session. */
+  /** Runs programs in the session's sandbox and workspace. */
   readonly sandboxed: CommandRunner;
-  /** Runs those that say `runs_on: host`. */
+  /** Runs programs with `runs_on: host`. */
   readonly host: CommandRunner;
-  /** Asks a person. Without it, what requires approval is refused. */
+  /** Asks a person. Without it, calls that require approval are refused. */
   readonly approve?: Approve | undefined;
-  /** The secret of that name, which goes to the tool alone. */
+  /** The secret of this name, which only the tool gets. */
   readonly credentials?: CredentialLookup | undefined;
 }
 
@@ -98,7 +98,34 @@ export class ToolCaller {
   }
 }
 
-/** Of all that decides what a call does, beside its arguments. */
+/** Resolves if the call is allowed. Any other outcome, even an error of the hook, refuses it. */
+async function askApproval(
+  approve: Approve | undefined,
+  request: Omit<ApprovalRequest, 'signal'>,
+  context: NamespaceCallContext,
+): Promise<void> {
+  if (approve === undefined) throw refusedError(request, 'nobody is there to ask');
+  const asked = context
+    .whileAsking(() => approve({ ...request, signal: context.signal }))
+    .catch((error: unknown) => {
+      throw refusedError(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
+    });
+  const answer = await raceAbort(asked, context.signal, () => abortedError(calleeOf(request)));
+  const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
+  if (allowed !== true) throw refusedError(request, reason ?? 'the person who was asked did not allow it');
+}
+
+function calleeOf({ tool, recipe }: Pick<ApprovalRequest, 'tool' | 'recipe'>): string {
+  return recipe === undefined ? tool : `${tool}.${recipe}`;
+}
+
+function refusedError(request: Omit<ApprovalRequest, 'signal'>, reason: string): CellaError {
+  const { tool, recipe, summary } = request;
+  const message = `tools.${calleeOf(request)} requires approval and was not run: ${reason}.`;
+  return new CellaError('APPROVAL_REFUSED', message, { details: { tool, recipe, summary } });
+}
+
+/** A fingerprint of everything that decides what a call does, except its arguments. */
 function fingerprintOf({ description: _text, tags: _tags, ...tool }: ToolDefinition): string {
   return createHash('sha256').update(JSON.stringify(tool)).digest('hex').slice(0, 32);
 }

@@ -3,20 +3,19 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import type { BoundArguments } from './bind-arguments.ts';
-import { argumentError, throwIfAborted } from './call-errors.ts';
+import { argumentError, type BoundArguments, throwIfAborted } from './bind-arguments.ts';
 import { parametersOf } from './parameters.ts';
 import { redact } from './tool-credentials.ts';
 import type { CliTool, Option } from './tool-definition.ts';
-import { cutNote, decodeWhole, parseJson, tail } from './tool-output.ts';
+import { cutNote, decodeWhole, parseToolJson, tail } from './tool-output.ts';
 
 export interface CliCall {
-  /** How the code calls it: `grep.count`. */
+  /** The name in the code, such as `grep.count`. */
   readonly callee: string;
   readonly tool: CliTool;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Those of the environment that must not come back to the code. */
+  /** Secrets in the environment, which the code must not see. */
   readonly secrets: readonly string[];
   readonly signal: AbortSignal;
 }
@@ -45,7 +44,7 @@ export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyVa
 
 async function resultValue(callee: string, tool: CliTool, text: string, cut: number): Promise<PyValue> {
   if (tool.result === 'json') {
-    if (cut === 0) return await parseJson(text, `What tools.${callee} wrote`);
+    if (cut === 0) return await parseToolJson(text, `What tools.${callee} wrote`);
     const message = `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`;
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
   }
@@ -83,7 +82,7 @@ export function buildArgv(callee: string, tool: CliTool, bound: BoundArguments):
     const value = bound.values.get(name);
     if (value === undefined) missing ??= name;
     else if (missing !== undefined) throw refuse(`needs ${missing} where ${name} is given`);
-    // What follows `--` cannot be taken for an option.
+    // Arguments after `--` are never options.
     else places.push(...texts(name, value, { allow_dash: allow_dash || tool.end_of_options }));
   }
   if (tool.end_of_options && places.length > 0) argv.push('--');
@@ -114,7 +113,7 @@ function textProblem(text: string, shape: { allow_dash: boolean; separator?: str
   return undefined;
 }
 
-/** For people who are asked, and for messages. Control characters and spaces are shown, not obeyed. */
+/** A command line for approval requests and messages, with control characters and spaces escaped. */
 export function shownCommand(argv: readonly string[]): string {
   return argv.map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : JSON.stringify(part))).join(' ');
 }

@@ -1,16 +1,19 @@
-/** Folders of YAML files that people keep: which files are there, their state, and their text. */
+/** Folders of YAML files: which files are there, their state, and their text. */
 
 import type { Stats } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { opendir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { giveWay } from '../../lib/event-loop.ts';
 
 export const MOST_YAML_BYTES = 256 * 1024;
+/** Of one folder: all of them are looked at for each call. */
+const MOST_FILES = 10_000;
 
-/** A definition as text, wherever it comes from. */
+/** The text of a definition. */
 export interface DefinitionSource {
   readonly where: string;
   readonly name: string;
-  /** Undefined where it could not be read, with the reason. */
+  /** Undefined if it could not be read; then there is a reason. */
   readonly text: string | undefined;
   readonly problem?: string;
 }
@@ -28,12 +31,17 @@ export interface YamlFolder {
 
 export async function yamlFiles(folder: string): Promise<YamlFolder> {
   try {
-    const names = (await readdir(folder)).filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
-    const files = names.map(async (name) => {
+    const names: string[] = [];
+    for await (const { name } of await opendir(folder, { bufferSize: 256 })) {
+      await giveWay();
+      if (/^[^.].*\.ya?ml$/.test(name)) names.push(name);
+      if (names.length > MOST_FILES) throw new Error(`it has more than ${MOST_FILES} files`);
+    }
+    const files = names.sort().map(async (name) => {
       const path = join(folder, name);
       return { path, name: name.replace(/\.ya?ml$/, ''), facts: await stat(path) };
     });
-    // A file that has gone since is not there.
+    // The file was removed meanwhile.
     return {
       files: (await Promise.allSettled(files)).flatMap((file) => (file.status === 'fulfilled' ? file.value : [])),
     };
@@ -45,7 +53,7 @@ export async function yamlFiles(folder: string): Promise<YamlFolder> {
   }
 }
 
-/** Another one after each change. */
+/** A value that differs after each change. */
 export function fileState({ path, facts }: YamlFile): unknown[] {
   return [path, facts.ino, facts.size, facts.mtimeMs, facts.ctimeMs];
 }

@@ -3,16 +3,15 @@
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import type { BoundArguments } from './bind-arguments.ts';
-import { argumentError, throwIfAborted } from './call-errors.ts';
+import { argumentError, type BoundArguments, throwIfAborted } from './bind-arguments.ts';
 import { parametersOf } from './parameters.ts';
 import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
 import { type Authentication, redact } from './tool-credentials.ts';
 import type { HttpTool } from './tool-definition.ts';
-import { decodeWhole, jsonProblem, parseJson, tail } from './tool-output.ts';
+import { decodeWhole, jsonProblem, parseToolJson, tail } from './tool-output.ts';
 
 const MOST_REDIRECTS = 5;
-/** Header values are Latin-1 without control characters, so that no value can begin another header. */
+/** Header values: Latin-1 without control characters, so that no value can begin another header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 export interface HttpRequest {
@@ -22,7 +21,7 @@ export interface HttpRequest {
   readonly body: string | undefined;
 }
 
-/** All of the request but the credential. */
+/** The request without the credential. */
 export function prepareRequest(callee: string, tool: HttpTool, { values }: BoundArguments): HttpRequest {
   const refuse = (problem: string) => argumentError(callee, parametersOf(tool), problem);
   for (const [name, value] of values) {
@@ -72,7 +71,7 @@ export async function sendRequest(
       );
     if (error instanceof CellaError) throw error;
     const message = `tools.${callee} could not reach ${request.url.host}: ${redact(reason(error), auth.secrets)}.`;
-    // The cause would carry the request, and with it the credential.
+    // Without the cause, which would contain the request with the credential.
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
   }
 }
@@ -83,7 +82,7 @@ function withAuth(request: HttpRequest, { headers, query }: Authentication): Htt
   return { ...request, url, headers: { ...request.headers, ...headers } };
 }
 
-/** Redirects stay on the server that was named: another one must not get the credential, nor be reached in its place. */
+/** Follows redirects only on the same server, so that no other server gets the credential or is called instead. */
 async function follow(callee: string, request: HttpRequest, signal: AbortSignal): Promise<Response> {
   let { method, url, body, headers } = request;
   for (let count = 0; count <= MOST_REDIRECTS; count++) {
@@ -115,19 +114,19 @@ async function follow(callee: string, request: HttpRequest, signal: AbortSignal)
   );
 }
 
-/** What `fetch` calls a failure is in its cause. */
+/** The reason of a failed `fetch`, which is in its cause. */
 function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? error.cause.message || error.cause.name : error.message;
 }
 
-/** The content type that a body has by itself says nothing; without a body it does. */
+/** The default content type, which is not shown for a request with a body. */
 const PLAIN_TYPE = 'application/json';
 const MOST_BODY_SHOWN = 4000;
 
 /**
- * For the person who is asked, and for rules: all of the request but the credential, which has the name of its own. No two
- * requests look the same: texts that may hold anything are JSON, and the rest holds no blanks.
+ * The request as shown in approval requests and compared with rules. It has the name of the credential and not its value.
+ * Different requests never look the same: free texts are JSON, and the other parts contain no spaces.
  */
 export function shownRequest({ method, url, headers, body }: HttpRequest, auth: HttpTool['auth']): string {
   const isPlain = (name: string, value: string) =>
@@ -140,14 +139,14 @@ export function shownRequest({ method, url, headers, body }: HttpRequest, auth: 
   return `${method} ${url.href}${as}${lines.join('')}${body === undefined ? '' : ` ${shownBody(body)}`}`;
 }
 
-/** A bearer token needs no words. */
+/** The name of the credential, and how it is sent unless it is a bearer token. */
 function shownAuth(auth: NonNullable<HttpTool['auth']>): string {
   if (auth.type === 'bearer') return auth.credential;
   const where = auth.type === 'basic' ? auth.username : auth.name;
   return `${auth.credential} (${auth.type} ${JSON.stringify(where)})`;
 }
 
-/** A body that is too long to be read is shown by its beginning; its digest is that of all of it. */
+/** A long body is shown by its beginning and the digest of the whole body. */
 function shownBody(body: string): string {
   if (body.length <= MOST_BODY_SHOWN) return body;
   const digest = createHash('sha256').update(body).digest('hex');
@@ -156,7 +155,7 @@ function shownBody(body: string): string {
 
 export interface ResponseBody {
   readonly bytes: Buffer;
-  /** There is more, which was not read. */
+  /** Whether the rest was not read. */
   readonly cut: boolean;
 }
 
@@ -189,7 +188,7 @@ export async function responseValue(
   }
   if (kind === 'bytes') return new Uint8Array(bytes);
   const text = redact(decodeWhole(bytes), secrets);
-  if (kind === 'json') return await parseJson(text, `What tools.${callee} got`);
+  if (kind === 'json') return await parseToolJson(text, `What tools.${callee} got`);
   return cut ? `${text}\n[the rest was cut off: it is more than the output_limit of ${tool.output_limit} bytes]` : text;
 }
 

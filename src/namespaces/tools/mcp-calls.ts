@@ -11,26 +11,24 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkIdentifier } from '../../protocol/namespace-models.ts';
+import { checkIdentifier, ParameterType, type ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import { bindArguments, type CallArguments } from './bind-arguments.ts';
-import { BoundedSchemas } from './bounded-schemas.ts';
-import { abortedError, argumentError } from './call-errors.ts';
-import { type Parameter, ParameterType } from './parameters.ts';
+import { abortedError, argumentError, bindArguments, type CallArguments } from './bind-arguments.ts';
+import { SchemaValidator } from './schema-validator.ts';
 import { redact } from './tool-credentials.ts';
 import { CALLABLE_METHODS, type McpTool } from './tool-definition.ts';
-import { cutNote, decodeWhole, jsonProblem, parseJson, tail } from './tool-output.ts';
+import { cutNote, decodeWhole, jsonProblem, parseToolJson, tail } from './tool-output.ts';
 
 /** Arguments that fit the schema of the server's tool. */
 export interface McpCall {
   readonly callee: string;
   readonly tool: McpTool;
-  /** As the server calls it. */
+  /** The server's own name of the tool. */
   readonly name: string;
   readonly arguments: Readonly<Record<string, PyValue>>;
 }
 
-/** `tools` are those of the server, by the names that code writes. Their own names do as well. */
+/** `tools`: the server's tools by their names in code. The server's own names work too. */
 export function prepareMcp(
   tool: McpTool,
   tools: ReadonlyMap<string, Tool>,
@@ -50,12 +48,12 @@ export function prepareMcp(
   return { callee, tool, name: served.name, arguments: args };
 }
 
-/** Defaults are for readers; the server sets them itself. */
-function withoutDefault(parameter: Parameter): Parameter {
+/** Removes the default, which the server applies itself. */
+function withoutDefault(parameter: ToolParameter): ToolParameter {
   return { ...parameter, default: undefined };
 }
 
-function unlisted(known: readonly Parameter[], { named }: CallArguments): Parameter[] {
+function unlisted(known: readonly ToolParameter[], { named }: CallArguments): ToolParameter[] {
   const names = Object.keys(named).filter((name) => !known.some((parameter) => parameter.name === name));
   return names.map((name) => ({
     name,
@@ -75,33 +73,28 @@ function noSuchTool(tool: McpTool, recipe: string | undefined, known: readonly s
   return new CellaError(code, `tools.${tool.name} ${problem}. ${list}`, { details: { tool: tool.name, known } });
 }
 
-/** Servers write what they like: what is not understood is left out, and checked by the schema itself. */
-const Property = z.object({
-  type: z.unknown().transform(firstType),
-  description: z.string().catch(''),
-  default: z.json().optional().catch(undefined),
-  enum: z.array(z.json()).min(1).optional().catch(undefined),
-});
+/** Leaves out parts of the schema that are not understood. The schema itself still checks the values. */
+const Default = z.json().optional().catch(undefined);
+const Enum = z.array(z.json()).min(1).optional().catch(undefined);
 
 const Schema = z.custom<JsonSchemaType>((value) => typeof value === 'object' && value !== null);
 
-function firstType(type: unknown): ParameterType {
-  const types = (Array.isArray(type) ? type : [type]).filter((name) => name !== 'null');
-  return types.length === 1 && Array.isArray(type) === false ? ParameterType.catch('any').parse(types[0]) : 'any';
+function knownType(type: unknown): ParameterType {
+  return ParameterType.options.find((known) => known === type) ?? 'any';
 }
 
-export function schemaParameters(schema: Tool['inputSchema']): Parameter[] {
+export function schemaParameters(schema: Tool['inputSchema']): ToolParameter[] {
   const required = new Set(schema.required ?? []);
   return Object.entries(schema.properties ?? {}).map(([name, property]) => {
-    const known = Property.catch({ type: 'any', description: '' }).parse(property);
-    const { description, type } = known;
+    // Checked only if given: a schema may have thousands of properties, and checks take time.
+    const { type, description, default: value, enum: values }: Partial<Record<string, unknown>> = Object(property);
     const needed = required.has(name);
     return {
       name,
-      type,
-      description,
-      default: known.default,
-      enum: known.enum,
+      type: knownType(type),
+      description: typeof description === 'string' ? description : '',
+      default: value === undefined ? undefined : Default.parse(value),
+      enum: values === undefined ? undefined : Enum.parse(values),
       required: needed,
       positional: needed,
       variadic: false,
@@ -109,26 +102,26 @@ export function schemaParameters(schema: Tool['inputSchema']): Parameter[] {
   });
 }
 
-/** Whether names beside those that are listed are welcome. Silence is no welcome: a slip must not pass unseen. */
+/** Whether the schema allows names that it does not list. Only if it says so, so that misspelled names are found. */
 export function takesMore(schema: Tool['inputSchema']): boolean {
   const { additionalProperties: more } = schema;
   return more === true || (typeof more === 'object' && more !== null);
 }
 
-/** Why the arguments do not fit, down to the last level; undefined where they do. */
+/** Why the arguments do not match the schema, at any depth; undefined if they do. */
 export function schemaProblem(
   schema: Tool['inputSchema'],
   values: Readonly<Record<string, unknown>>,
 ): string | undefined {
   try {
-    const result = new BoundedSchemas().getValidator(Schema.parse(schema))(values);
+    const result = new SchemaValidator().getValidator(Schema.parse(schema))(values);
     return result.valid ? undefined : result.errorMessage;
   } catch (error) {
     return `the server's own schema cannot be used (${error instanceof Error ? error.message : String(error)})`;
   }
 }
 
-/** A name that code can write: `read-file` is `read_file`. */
+/** A valid name in code: `read_file` for `read-file`. */
 export function pythonName(name: string): string {
   const plain = name.replace(/\P{XIDC}/gu, '_').replace(/^_+/, '');
   for (const candidate of [plain, `${plain}_`, `tool_${plain}`]) {
@@ -141,7 +134,7 @@ export function pythonName(name: string): string {
   return 'tool_';
 }
 
-/** Structured content where there is some, else text; with images or sound in it, a list of parts. */
+/** Structured content if there is some, else text. If there are images or audio, a list of parts. */
 export async function mcpValue(
   callee: string,
   tool: McpTool,
@@ -156,7 +149,7 @@ export async function mcpValue(
   if (result.structuredContent !== undefined) {
     const text = JSON.stringify(result.structuredContent);
     if (Buffer.byteLength(text) > tool.output_limit) throw tooLarge(callee, tool);
-    return await parseJson(redact(text, secrets), `What tools.${callee} gave`);
+    return await parseToolJson(redact(text, secrets), `What tools.${callee} gave`);
   }
   if (result.content.every((part) => part.type === 'text'))
     return bounded(redact(textOf(result), secrets), tool.output_limit);
@@ -176,7 +169,7 @@ async function partValue(
   if (part.type === 'image' || part.type === 'audio') {
     return { type: part.type, mimeType: part.mimeType, data: new Uint8Array(Buffer.from(part.data, 'base64')) };
   }
-  return await parseJson(redact(JSON.stringify(part), secrets), `What tools.${callee} gave`);
+  return await parseToolJson(redact(JSON.stringify(part), secrets), `What tools.${callee} gave`);
 }
 
 function bounded(text: string, limit: number): string {
@@ -227,7 +220,7 @@ export function callFailure(
   return { error: new CellaError('TOOL_FAILED', message, details), connectionLost: !ProtocolError.isInstance(error) };
 }
 
-/** By the standard, 404 means that the session is not known any more and another must be begun. */
+/** In the MCP standard, 404 means that the server has forgotten the session and a new one is needed. */
 export function isLostSession(error: unknown): boolean {
   return SdkHttpError.isInstance(error) && error.data.status === 404;
 }
@@ -236,14 +229,14 @@ function isTimeout(error: unknown): boolean {
   return SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout;
 }
 
-function describe(error: unknown, { secrets, stderrTail: lastWords }: ServerOutput): string {
+function describe(error: unknown, { secrets, stderrTail }: ServerOutput): string {
   const gone = SdkError.isInstance(error) && error.code === SdkErrorCode.ConnectionClosed;
   const reason = gone ? 'the server ended' : error instanceof Error ? reasonOf(error) : String(error);
-  const text = lastWords === '' ? reason : `${reason}. Its last words: ${lastWords}`;
+  const text = stderrTail === '' ? reason : `${reason}. Its last words: ${stderrTail}`;
   return tail(redact(text, secrets)).replace(/\.$/, '');
 }
 
-/** What `fetch` calls a failure is in its cause. */
+/** The reason of a failed `fetch`, which is in its cause. */
 function reasonOf({ message, cause }: Error): string {
   return cause instanceof Error && cause.message !== '' ? `${message} (${cause.message})` : message;
 }

@@ -1,12 +1,9 @@
 /** One open connection to an MCP server, over HTTP or to a program of the host. */
 
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CallToolResult,
   Client,
-  deserializeMessage,
   type JSONRPCMessage,
   SdkError,
   SdkErrorCode,
@@ -17,11 +14,12 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
-import { endsAfterKill } from '../../lib/process-end.ts';
+import { type StartedProcess, startProcess } from '../../lib/run-process.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
-import { BoundedSchemas } from './bounded-schemas.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
+import { boundedFetch, messagesOf } from './mcp-messages.ts';
+import { SchemaValidator } from './schema-validator.ts';
 import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { McpTool } from './tool-definition.ts';
 import { tail } from './tool-output.ts';
@@ -43,9 +41,9 @@ export class McpConnection {
     this.#client = new Client(
       { name: 'cella', version: '1' },
       {
-        jsonSchemaValidator: new BoundedSchemas(),
+        jsonSchemaValidator: new SchemaValidator(),
         ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
-        // Over HTTP, this would hold a stream open for as long as the session lasts.
+        // Over HTTP, this would keep a stream open for the whole session.
         ...(tool.command === undefined
           ? {}
           : { listChanged: { tools: { onChanged: (_, tools) => this.#know(tools) } } }),
@@ -65,7 +63,7 @@ export class McpConnection {
     const connection = new McpConnection(tool, transport);
     const options = { timeout: Math.ceil(tool.start_timeout * 1000) };
     try {
-      // The SDK has a limit for what it asks. An SSE server first has to say where to ask.
+      // The SDK limits its own requests. An SSE server must first send the address for requests.
       const connecting = connection.#client.connect(transport.transport, options);
       await withTimeout(
         connecting,
@@ -82,12 +80,12 @@ export class McpConnection {
     }
   }
 
-  /** By the name that code writes. */
+  /** Tools by their name in code. */
   get tools(): ReadonlyMap<string, Tool> {
     return this.#tools;
   }
 
-  /** It has ended by itself, and another must be opened. */
+  /** Whether it has ended, so that another must be opened. */
   get closed(): boolean {
     return this.#closed;
   }
@@ -120,7 +118,7 @@ export class McpConnection {
     await this.#client.close();
   }
 
-  /** Where two names are the same to Python, the first has it, and the other keeps its own. Null is a list that failed. */
+  /** If two names become the same in Python, the first gets it, and the other keeps its own. Null if listing failed. */
   #know(tools: readonly Tool[] | null): void {
     if (tools === null) return;
     const named = new Map<string, Tool>();
@@ -134,9 +132,9 @@ export class McpConnection {
 
 export interface McpTransport {
   readonly transport: Transport;
-  /** Forms of credentials that must not come back to the code. */
+  /** Forms of credentials that the code must not see. */
   readonly secrets: readonly string[];
-  /** What the program has written to stderr lately. */
+  /** The end of the program's stderr, or why Cella has closed the connection. */
   stderrTail(): string;
 }
 
@@ -160,16 +158,21 @@ export async function makeTransport(
 async function overHttp(tool: McpTool, credentials: CredentialLookup | undefined): Promise<McpTransport> {
   const { headers, secrets } = await authenticate(tool.auth, credentials, tool.name);
   const url = new URL(tool.url ?? '');
-  const options = { requestInit: { headers: { ...tool.headers, ...headers } } };
+  let refused = '';
+  const fetch = boundedFetch((error) => {
+    refused = error.message;
+    void transport.close();
+  });
+  const options = { requestInit: { headers: { ...tool.headers, ...headers } }, fetch };
   const transport =
     tool.transport === 'sse' ? new SSEClientTransport(url, options) : new StreamableHTTPClientTransport(url, options);
-  return { transport, secrets, stderrTail: () => '' };
+  return { transport, secrets, stderrTail: () => refused };
 }
 
-/** How long a server has to end by itself once its input is closed. */
+/** How long a server may take to end after its input was closed. */
 const GRACE_MS = 500;
-/** And how long its last words may take to arrive once it has ended. */
-const LAST_WORDS_MS = 500;
+/** How long its last output may take to arrive after it has ended. */
+const DRAIN_TIMEOUT_MS = 500;
 
 export interface ServerProgram {
   readonly command: string;
@@ -178,144 +181,78 @@ export interface ServerProgram {
   readonly cwd: string;
 }
 
-type ServerProcess = ChildProcessByStdio<Writable, Readable, Readable>;
-
-/** It leads a process group of its own, gets no variable of the host, and takes everything it started along when it ends. */
+/** Runs without variables of the host. Processes that it has started end with it. */
 export class ChildProcessTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
 
   readonly #program: ServerProgram;
-  readonly #mark = newProcessTag();
-  readonly #lines = new MessageLines();
-  #child: ServerProcess | undefined;
-  #lastWords = '';
+  #server: StartedProcess | undefined;
+  #stderr = '';
   #ended: Promise<void> = Promise.resolve();
 
   constructor(program: ServerProgram) {
     this.#program = program;
   }
 
-  /** The end of what it has written to stderr. */
+  /** The end of its stderr. */
   get stderrTail(): string {
-    return this.#lastWords.trim();
+    return this.#stderr.trim();
   }
 
   async start(): Promise<void> {
     const { command, args, env, cwd } = this.#program;
-    const child = spawn(command, args, { cwd, env: { ...env, ...this.#mark.env }, stdio: 'pipe', detached: true });
-    this.#child = child;
-    this.#ended = new Promise((resolve) => {
-      child.once('exit', () => {
-        // What the server left behind may hold the pipes open.
-        this.#kill();
-        const timer = setTimeout(() => this.#end(resolve), LAST_WORDS_MS);
-        child.once('close', () => {
-          clearTimeout(timer);
-          this.#end(resolve);
-        });
-      });
-      child.on('error', () => resolve());
-    });
-    child.stdin.on('error', (error) => this.onerror?.(error));
-    child.stderr.on('data', (chunk: Buffer) => {
-      this.#lastWords = tail(this.#lastWords + chunk.toString());
-    });
-    child.stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
-    await new Promise<void>((resolve, reject) => {
-      child.once('spawn', resolve);
-      child.once('error', (error) => reject(notStartedError(command, error)));
+    const tag = newProcessTag();
+    const kill = (pid: number) => killTree(pid, tag, { ownGroup: true });
+    let server: StartedProcess;
+    try {
+      server = startProcess([command, ...args], { cwd, env: { ...env, ...tag.env }, hasStdin: true, killTree: kill });
+      if (server.pid === undefined) await server.exited;
+    } catch (error) {
+      throw notStartedError(command, error);
+    }
+    this.#server = server;
+    server.stdin?.on('error', (error) => this.onerror?.(error));
+    const read = Promise.all([this.#receive(server), this.#keepStderr(server)]);
+    this.#ended = server.exited.then(async () => {
+      // Its last output may still arrive.
+      await settlesWithin(read, DRAIN_TIMEOUT_MS);
+      server.closeOutput();
+      this.#server = undefined;
+      this.onclose?.();
     });
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    const child = this.#child;
+    const stdin = this.#server?.stdin;
     const sent = await new Promise<boolean>((resolve) => {
-      if (child === undefined) resolve(false);
-      else child.stdin.write(serializeMessage(message), (error) => resolve(error == null));
+      if (stdin === undefined) resolve(false);
+      else stdin.write(serializeMessage(message), (error) => resolve(error == null));
     });
     if (sent) return;
-    // A server that no longer reads has ended, or is about to, and its last words are on the way.
-    await Promise.race([this.#ended, delay(LAST_WORDS_MS, undefined, { ref: false })]);
+    // If a server no longer reads, it has ended or is ending, and its last output will arrive.
+    await Promise.race([this.#ended, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
     throw new Error('the server ended');
   }
 
   async close(): Promise<void> {
-    this.#child?.stdin.end();
+    this.#server?.stdin?.end();
     if (await settlesWithin(this.#ended, GRACE_MS)) return;
-    const { pid } = this.#child ?? {};
-    this.#kill();
-    await endsAfterKill(this.#ended, `The MCP server ${this.#program.command} (process ${pid})`);
+    this.#server?.kill();
+    await this.#ended;
   }
 
-  #receive(chunk: Buffer): void {
+  async #receive(server: StartedProcess): Promise<void> {
     try {
-      for (const message of this.#lines.push(chunk)) this.onmessage?.(message);
+      for await (const message of messagesOf(server.stdout)) this.onmessage?.(message);
     } catch (error) {
-      this.#lastWords = error instanceof Error ? error.message : String(error);
-      this.#child?.stdout.removeAllListeners('data');
-      this.#kill();
+      this.#stderr = error instanceof Error ? error.message : String(error);
+      server.kill();
     }
   }
 
-  #kill(): void {
-    if (this.#child?.pid !== undefined) killTree(this.#child.pid, this.#mark, { ownGroup: true });
-  }
-
-  /** Once, however it came to its end. */
-  #end(done: () => void): void {
-    const child = this.#child;
-    this.#child = undefined;
-    if (child !== undefined) {
-      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
-      this.onclose?.();
-    }
-    done();
-  }
-}
-
-const MOST_LINE_BYTES = 16 * 1024 * 1024;
-/** Servers may chat on stdout by mistake, a little. */
-const MOST_NOISE = 1000;
-
-export class MessageLines {
-  #pending: Buffer[] = [];
-  #pendingBytes = 0;
-  #noise = 0;
-
-  /** Throws where the server does not speak MCP. */
-  push(chunk: Buffer): JSONRPCMessage[] {
-    const messages: JSONRPCMessage[] = [];
-    let from = 0;
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
-      const line = Buffer.concat([...this.#pending, chunk.subarray(from, end)])
-        .toString()
-        .trim();
-      this.#pending = [];
-      this.#pendingBytes = 0;
-      from = end + 1;
-      if (line !== '') messages.push(...this.#read(line));
-    }
-    const rest = chunk.subarray(from);
-    this.#pending.push(rest);
-    this.#pendingBytes += rest.length;
-    if (this.#pendingBytes > MOST_LINE_BYTES) {
-      throw new Error(`it wrote a message of more than ${MOST_LINE_BYTES / 1024 / 1024} MB`);
-    }
-    return messages;
-  }
-
-  #read(line: string): JSONRPCMessage[] {
-    try {
-      if (line.startsWith('{')) return [deserializeMessage(line)];
-    } catch {
-      // Counted as what it is: a line that is no message.
-    }
-    this.#noise++;
-    if (this.#noise > MOST_NOISE) {
-      throw new Error(`it wrote lines to stdout that are no messages: ${JSON.stringify(line.slice(0, 80))}`);
-    }
-    return [];
+  async #keepStderr({ stderr }: StartedProcess): Promise<void> {
+    for await (const chunk of stderr) this.#stderr = tail(this.#stderr + chunk.toString());
   }
 }

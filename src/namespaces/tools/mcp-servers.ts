@@ -1,18 +1,17 @@
-/** The MCP servers of the tools: started when first needed, shared by all calls, started again after they have died. */
+/** The MCP servers of the tools: started when first needed, shared by all calls, and restarted after they died. */
 
 import { raceAbort } from '../../lib/abort.ts';
 import { settlesWithin } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { RecipeInfo } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
-import type { CallArguments } from './bind-arguments.ts';
-import { abortedError } from './call-errors.ts';
+import { abortedError, type CallArguments } from './bind-arguments.ts';
 import type { HostCommandOptions } from './host-command.ts';
 import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { CredentialLookup } from './tool-credentials.ts';
 import type { McpTool, ToolDefinition } from './tool-definition.ts';
-import type { RecipeInfo } from './tool-info.ts';
 
 const FAILURE_LASTS_MS = 30_000;
 /** How long closing a session waits for servers that do not answer. */
@@ -28,7 +27,7 @@ export class McpServers {
   readonly #hostOptions: HostCommandOptions;
   readonly #credentials: CredentialLookup | undefined;
   readonly #servers = new Map<string, OpenMcpServer>();
-  /** Why a server did not start, and when it was found out. */
+  /** Why a server did not start, and when. */
   readonly #failures = new WeakMap<McpTool, { readonly error: unknown; readonly at: number }>();
   #closed = false;
 
@@ -37,7 +36,7 @@ export class McpServers {
     this.#credentials = credentials;
   }
 
-  /** For lists, which must not wait again and again for a server that does not start. */
+  /** For listing tools, which must not wait repeatedly for a server that does not start. */
   async recipes(tool: McpTool): Promise<RecipeInfo[]> {
     const failed = this.#failures.get(tool);
     if (failed !== undefined && performance.now() - failed.at < FAILURE_LASTS_MS) throw failed.error;
@@ -78,15 +77,15 @@ export class McpServers {
       } catch (error) {
         if (error instanceof CellaError) throw error;
         const failure = callFailure(callee, tool, connection, error, context.signal);
-        // What is no answer of the server leaves the connection in doubt: the next call gets another.
+        // Without an answer of the server, the connection may be broken: the next call opens another.
         if (failure.connectionLost) await connection.close().catch(() => undefined);
-        // The server has forgotten us, and says so before it does anything.
+        // The server has forgotten the session, and has done nothing yet.
         if (!(again && isLostSession(error))) throw failure.error;
       }
     }
   }
 
-  /** Ends the servers whose definition has changed or gone. */
+  /** Ends servers whose definition was changed or removed. */
   retain(tools: ReadonlyMap<string, ToolDefinition>): void {
     for (const [name, server] of this.#servers) {
       if (tools.get(name) === server.tool) continue;
@@ -100,7 +99,7 @@ export class McpServers {
     this.#closed = true;
     const servers = [...this.#servers.values()];
     this.#servers.clear();
-    // One that is still being opened is closed when it is open, or has failed.
+    // A connection that is still being opened is closed as soon as it is open, or has failed.
     await settlesWithin(Promise.allSettled(servers.map(closeServer)), LONGEST_CLOSE_MS);
   }
 

@@ -347,7 +347,7 @@ describe('an MCP server that is a program', patient, () => {
       'says too much',
       'name: srv\ntype: mcp\nruns_on: host\ncommand: cat\nargs: [/dev/zero]\n',
       'TOOL_FAILED',
-      /it wrote a message of more than 16 MB/,
+      /it sent a message of more than 4 MB/,
     ],
     ['lacks a credential', stdio('env: {A: {credential: missing}}'), 'CREDENTIAL_MISSING', /missing/],
   ])('and %s is told, and hides no other tool', async (_name, yaml, code, message) => {

@@ -3,33 +3,12 @@
 import { z } from 'zod';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { checkIdentifier } from '../../protocol/namespace-models.ts';
+import { checkIdentifier, ItemType, type ParameterType, type ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-
-/** What callers see of an argument, whatever kind of tool it belongs to. */
-export interface Parameter {
-  readonly name: string;
-  readonly type: ParameterType;
-  /** Of the items, where the type is `array`. */
-  readonly items?: ItemType | undefined;
-  readonly description: string;
-  readonly required: boolean;
-  readonly default?: PyValue | undefined;
-  readonly enum?: readonly PyValue[] | undefined;
-  /** May be given by its place. */
-  readonly positional: boolean;
-  /** Takes all that is left of what is given by place. */
-  readonly variadic: boolean;
-}
-
-const Item = z.enum(['string', 'integer', 'number', 'boolean']);
-export const ParameterType = z.enum([...Item.options, 'array', 'object', 'any']);
-export type ItemType = z.infer<typeof Item>;
-export type ParameterType = z.infer<typeof ParameterType>;
 
 const Plain = z.union([z.string(), z.number(), z.boolean()], { error: 'must be text, a number, true or false' });
 
-/** The fields that every description of an argument has. */
+/** The fields that all descriptions of arguments have. */
 export const parameterFields = {
   description: z.string().max(4000).default(''),
   required: z.boolean().default(false),
@@ -39,10 +18,10 @@ export const parameterFields = {
   enum: z.array(Plain).min(1).optional(),
 };
 
-export const scalarType = Item.default('string');
-export const itemType = Item.optional();
+export const scalarType = ItemType.default('string');
+export const itemType = ItemType.optional();
 
-/** Names that code can write. `taken` are those that mean something else in that place. */
+/** Names that are valid in code. `taken`: names that have another meaning there. */
 export function identifier(what: string, taken?: ReadonlySet<string>) {
   return z.string().transform((name, context) => {
     try {
@@ -55,9 +34,9 @@ export function identifier(what: string, taken?: ReadonlySet<string>) {
   });
 }
 
-/** Why the value cannot be what the parameter asks for; undefined where it can. */
+/** Why the value does not match the parameter, or undefined. */
 export function valueProblem(
-  parameter: Pick<Parameter, 'type' | 'items' | 'enum'>,
+  parameter: Pick<ToolParameter, 'type' | 'items' | 'enum'>,
   value: PyValue,
 ): string | undefined {
   const wrong = typeProblem(parameter.type, value) ?? itemsProblem(parameter, value);
@@ -68,7 +47,7 @@ export function valueProblem(
   return `must be one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`;
 }
 
-function itemsProblem(parameter: Pick<Parameter, 'items'>, value: PyValue): string | undefined {
+function itemsProblem(parameter: Pick<ToolParameter, 'items'>, value: PyValue): string | undefined {
   if (!Array.isArray(value) || parameter.items === undefined) return undefined;
   for (const [index, item] of value.entries()) {
     const wrong = typeProblem(parameter.items, item);
@@ -118,7 +97,7 @@ function pythonType(value: PyValue): string {
   }
 }
 
-/** Arguments that are set beforehand, and which others may be given. */
+/** The preset arguments of a recipe, and which others callers may pass. */
 export const RecipeDefinition = z.strictObject({
   description: z.string().max(20_000).default(''),
   preset: z.record(z.string(), z.json()).default({}),
@@ -137,14 +116,14 @@ export const RecipeDefinition = z.strictObject({
 });
 export type RecipeDefinition = z.infer<typeof RecipeDefinition>;
 
-/** What a caller may give, and what is set without them. */
+/** The parameters that callers may pass, and the presets. */
 export interface CallSignature {
-  readonly parameters: readonly Parameter[];
-  /** Values of arguments that callers cannot give. */
+  readonly parameters: readonly ToolParameter[];
+  /** Values of arguments that callers cannot pass. */
   readonly presetValues: ReadonlyMap<string, PyValue>;
 }
 
-type SignatureShape = Omit<Parameter, 'name' | 'positional' | 'variadic'>;
+type SignatureShape = Omit<ToolParameter, 'name' | 'positional' | 'variadic'>;
 type RecipeDefinitions = Readonly<Record<string, RecipeDefinition>>;
 
 type Described =
@@ -162,7 +141,7 @@ type Described =
       readonly recipes: RecipeDefinitions;
     };
 
-export function parametersOf(tool: Described): Parameter[] {
+export function parametersOf(tool: Described): ToolParameter[] {
   if (tool.type === 'http') {
     return Object.entries(tool.parameters).map(([name, parameter]) => ({
       ...parameter,
@@ -192,13 +171,13 @@ export function callSignature(tool: Described, recipe?: RecipeDefinition): CallS
   const all = parametersOf(tool);
   if (recipe === undefined) return { parameters: all, presetValues: new Map() };
   const presets = recipe.preset;
-  const parameters: Parameter[] = [];
+  const parameters: ToolParameter[] = [];
   const fixed = new Map<string, PyValue>();
   for (const parameter of all) {
     const isPreset = Object.hasOwn(presets, parameter.name);
     const listed = recipe.params === undefined || Object.hasOwn(recipe.params, parameter.name);
     if (isPreset) {
-      // It comes after those that a caller must give, by name only: a place that moves would be a trap.
+      // After the required ones and by name only, as its position could change.
       parameters.push({ ...parameter, default: presets[parameter.name], required: false, positional: false });
     } else if (listed) {
       parameters.push({ ...parameter, ...definedFields(recipe.params?.[parameter.name] ?? {}) });
@@ -212,13 +191,13 @@ export function callSignature(tool: Described, recipe?: RecipeDefinition): CallS
 function definedFields(change: {
   description?: string | undefined;
   required?: boolean | undefined;
-  default?: PyValue | undefined;
+  default?: ToolParameter['default'];
 }) {
   const { default: value, description, required } = change;
   return omitUndefined({ description, required: value === undefined ? required : false, default: value });
 }
 
-/** Names that are not there, and defaults and presets of the wrong type, when the definition is read. */
+/** Finds unknown names, and defaults and presets of the wrong type, when a definition is read. */
 export function checkParameters(tool: Described, context: z.RefinementCtx): void {
   const fail = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
   const all = parametersOf(tool);

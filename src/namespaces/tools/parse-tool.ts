@@ -7,10 +7,10 @@ import { MOST_YAML_BYTES } from './definition-files.ts';
 import { type ToolDefinition, toolSchemas } from './tool-definition.ts';
 
 const KINDS = Object.keys(toolSchemas).join(', ');
-/** Made once: zod compiles a schema at its first use. */
+/** Created once, as zod compiles a schema at its first use. */
 const Kind = z.object({ type: z.keyof(z.object(toolSchemas)).default('cli') });
 
-/** `where` is what a person is to look at: a path, or a key of the storage. */
+/** `where`: the path or the storage key of the definition, for errors. */
 export function parseTool(text: string, where: string): ToolDefinition {
   if (Buffer.byteLength(text) > MOST_YAML_BYTES) {
     throw invalidTool(where, undefined, `it is larger than ${MOST_YAML_BYTES / 1024} kB`);

@@ -1,4 +1,4 @@
-/** Secrets by name: looked up when a tool needs them, given to the tool alone, and struck from whatever comes back. */
+/** Secrets by name: looked up when a tool needs them, passed only to the tool, and removed from its output. */
 
 import { CellaError } from '../../protocol/errors.ts';
 import type { Auth } from './tool-definition.ts';
@@ -6,7 +6,7 @@ import { hasControl } from './tool-output.ts';
 
 export type CredentialLookup = (name: string) => Promise<string | undefined>;
 
-/** An empty secret is a missing one. */
+/** An empty secret counts as missing. */
 async function lookUp(credentials: CredentialLookup | undefined, name: string, tool: string): Promise<string> {
   const secret = await credentials?.(name);
   if (secret !== undefined && secret !== '') return secret;
@@ -33,7 +33,7 @@ export async function resolveEnvironment(
 export interface Authentication {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
-  /** Every form in which the secret goes out. */
+  /** All forms in which the secret is sent. */
   readonly secrets: readonly string[];
 }
 
@@ -64,7 +64,7 @@ export async function authenticate(
   }
 }
 
-/** A tool may say again what it was given; code must not learn it that way. */
+/** Removes secrets from output, as a tool may print what it was given. */
 export function redact(text: string, secrets: readonly string[]): string {
   const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
   return forms.reduce((struck, form) => struck.replaceAll(form, '[credential]'), text);

@@ -1,11 +1,13 @@
-/** The YAML schemas of a tool: a program, an HTTP endpoint or an MCP server. */
+/** The YAML schemas of a tool (a program, an HTTP endpoint or an MCP server), and its description for callers. */
 
 import { z } from 'zod';
+import { ParameterType, type RecipeInfo, type ToolInfo, type ToolParameter } from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
 import {
+  callSignature,
   checkParameters,
   identifier,
   itemType,
-  ParameterType,
   parameterFields,
   RecipeDefinition,
   scalarType,
@@ -13,9 +15,9 @@ import {
 import { placeholders, urlTemplateProblem } from './placeholders.ts';
 import { hasControl } from './tool-output.ts';
 
-/** These are methods of `tools` itself. */
+/** Names that no tool can have, as they are methods of `tools`. */
 const TOOL_METHODS = new Set(['list', 'search', 'describe', 'call', 'get', 'help']);
-/** And these of each tool. */
+/** Names that no recipe can have, as they are methods of tools. */
 export const CALLABLE_METHODS = new Set([
   'call',
   'call_sync',
@@ -46,7 +48,7 @@ const commonFields = {
     .default(1024 * 1024),
 };
 
-/** The name of a secret that the host looks up when it is needed. */
+/** The name of a secret, which the host looks up when needed. */
 const CredentialName = z.string().regex(/^[\w.-]{1,128}$/, 'must be the name of a credential: letters, digits, . _ -');
 
 const EnvironmentVariables = z.record(
@@ -83,7 +85,7 @@ export type Auth = z.infer<typeof Auth>;
 
 const noNul = (text: string): boolean => !text.includes('\0');
 
-/** A list, or text that is split at spaces: no quoting, no variables, no shell. */
+/** A list, or text that is split at spaces, without quoting, variables or a shell. */
 const CommandLine = z
   .union([z.string(), z.array(z.string().min(1).refine(noNul, 'holds a NUL'))], {
     error: 'must be text or a list of texts',
@@ -106,7 +108,7 @@ const Option = z
       .optional(),
     /** Values may begin with a dash. */
     allow_dash: z.boolean().default(false),
-    /** The items of a list as one value, with this between them. */
+    /** Joins the items of a list to one value with this separator. */
     separator: z.string().min(1).max(8).refine(noNul, 'holds a NUL').optional(),
   })
   .refine((option) => option.type === 'array' || (option.items === undefined && option.separator === undefined), {
@@ -119,7 +121,7 @@ const Positional = z.strictObject({
   ...parameterFields,
   name: identifier('argument'),
   type: z.enum(['string', 'integer', 'number']).default('string'),
-  /** Takes one value or more; only the last can. */
+  /** Whether it takes one or more values. Only the last positional can. */
   variadic: z.boolean().default(false),
   allow_dash: z.boolean().default(false),
 });
@@ -220,7 +222,7 @@ export const McpTool = z
   .strictObject({
     ...commonFields,
     type: z.literal('mcp'),
-    /** Seconds that the server has to start and to list its tools. */
+    /** How many seconds the server may take to start and to list its tools. */
     start_timeout: Seconds.default(30),
     command: Text.min(1).optional(),
     args: z.array(Text).optional(),
@@ -250,5 +252,38 @@ export type McpTool = z.infer<typeof McpTool>;
 
 export type ToolDefinition = CliTool | McpTool | HttpTool;
 
-/** By the field `type`; a tool without one is a program. */
+/** Distinguished by the field `type`; without it, a tool is a program. */
 export const toolSchemas = { cli: CliTool, mcp: McpTool, http: HttpTool } as const;
+
+/** `tools`: the tools of an MCP server, which only the server knows. */
+export function toolInfo(tool: ToolDefinition, served: readonly RecipeInfo[] = []): ToolInfo {
+  const { name, description, tags, type: kind, requires_approval } = tool;
+  const facts = { name, description, tags, kind, requires_approval };
+  if (tool.type === 'mcp') return { ...facts, runs_on: 'host', parameters: [], recipes: served };
+  return {
+    ...facts,
+    runs_on: tool.type === 'cli' ? tool.runs_on : 'host',
+    parameters: callSignature(tool).parameters,
+    recipes: Object.entries(tool.recipes).map(([recipe, given]) => ({
+      name: recipe,
+      description: given.description,
+      parameters: callSignature(tool, given).parameters,
+    })),
+  };
+}
+
+/** The description for the code. */
+export function toPyValue(info: ToolInfo): { [name: string]: PyValue } {
+  return {
+    ...info,
+    tags: [...info.tags],
+    parameters: info.parameters.map(parameterValue),
+    recipes: info.recipes.map((recipe) => ({ ...recipe, parameters: recipe.parameters.map(parameterValue) })),
+  };
+}
+
+function parameterValue(parameter: ToolParameter): { [name: string]: PyValue } {
+  const { name, type, required, description, positional, variadic } = parameter;
+  const choices = parameter.enum === undefined ? null : [...parameter.enum];
+  return { name, type, required, default: parameter.default ?? null, description, positional, variadic, enum: choices };
+}

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { expectNoStall } from '../../../test/support/servers/stalls.ts';
-import { parseJson, readJson } from './tool-output.ts';
+import { parseToolJson, readToolJson } from './tool-output.ts';
 
 test('JSON is read as JSON.parse reads it', async () => {
   await fc.assert(
     fc.asyncProperty(fc.jsonValue(), fc.constantFrom(undefined, 1, '\t'), async (value, space) => {
       const text = JSON.stringify(value, null, space);
-      expect(await readJson(text)).toEqual(await parseJson(text, 'It'));
+      expect(await readToolJson(text)).toEqual(await parseToolJson(text, 'It'));
     }),
   );
 });
@@ -59,10 +59,10 @@ test('what is no JSON is refused, and what is JSON is not', async () => {
     '{1:1}',
     '[,1]',
   ];
-  for (const text of good) expect(await readJson(text), text).toEqual(JSON.parse(text));
+  for (const text of good) expect(await readToolJson(text), text).toEqual(JSON.parse(text));
   for (const text of [...bad, ...worse]) {
     expect(() => JSON.parse(text), text).toThrow(SyntaxError);
-    await expect(readJson(text), text).rejects.toThrow(SyntaxError);
+    await expect(readToolJson(text), text).rejects.toThrow(SyntaxError);
   }
 });
 
@@ -92,23 +92,23 @@ test('parts of JSON are read as JSON.parse reads them, or refused as it refuses 
       try {
         expected = JSON.parse(text);
       } catch {
-        await expect(readJson(text), text).rejects.toThrow(SyntaxError);
+        await expect(readToolJson(text), text).rejects.toThrow(SyntaxError);
         return;
       }
-      expect(await readJson(text), text).toEqual(expected);
+      expect(await readToolJson(text), text).toEqual(expected);
     }),
     { numRuns: 2000 },
   );
 });
 
 test('whole numbers keep their digits, up to a limit; nesting has one, too', async () => {
-  expect(await readJson('[9007199254740993, 1e300, 123]')).toEqual([9007199254740993n, 1e300, 123]);
+  expect(await readToolJson('[9007199254740993, 1e300, 123]')).toEqual([9007199254740993n, 1e300, 123]);
   for (const long of [`[${'9'.repeat(10_001)}]`, `[${'9'.repeat(100_000)}]`, '['.repeat(300), '['.repeat(100_000)]) {
-    await expect(parseJson(long, 'It')).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+    await expect(parseToolJson(long, 'It')).rejects.toMatchObject({ code: 'TOOL_FAILED' });
   }
   const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
-  await expect(readJson(deep(200))).resolves.toBeDefined();
-  await expect(readJson(deep(300))).rejects.toThrow('nested deeper');
+  await expect(readToolJson(deep(200))).resolves.toBeDefined();
+  await expect(readToolJson(deep(300))).rejects.toThrow('nested deeper');
 });
 
 test('a large one is read with turns for others', async () => {
@@ -117,5 +117,5 @@ test('a large one is read with turns for others', async () => {
     `{${'"a":{},'.repeat(500_000)}"b":1}`,
     `[${'1,'.repeat(2_000_000)}1]`,
   ];
-  for (const text of texts) await expectNoStall(() => parseJson(text, 'It'));
+  for (const text of texts) await expectNoStall(() => parseToolJson(text, 'It'));
 });

@@ -4,25 +4,25 @@ import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 
-/** Up to so many characters it is parsed at once. */
+/** JSON up to this length is parsed at once. */
 const SMALL = 32 * 1024;
 
-/** The text of a number is given beside its value; the type library does not know it yet. */
+/** The reviver's context has the text of a number, which the type library lacks. */
 const { parse } = JSON as {
   parse(text: string, revive: (key: string, value: PyValue, context: { readonly source?: string }) => PyValue): PyValue;
 };
 
-/** `what` begins the error: "What tools.x wrote". */
-export async function parseJson(text: string, what: string): Promise<PyValue> {
+/** `what`: the subject of the error, such as "What tools.x wrote". */
+export async function parseToolJson(text: string, what: string): Promise<PyValue> {
   try {
-    if (text.length > SMALL) return await readJson(text);
+    if (text.length > SMALL) return await readToolJson(text);
     const value = parse(text, (_key, item, { source }) => {
       return typeof item === 'number' && source !== undefined ? numberOf(source) : item;
     });
     if (tooDeep(value, MAX_DEPTH)) throw new SyntaxError(`it is nested deeper than ${MAX_DEPTH}`);
     return value;
   } catch (error) {
-    // A RangeError where the nesting is more than the stack holds.
+    // A RangeError if the nesting exceeds the stack.
     const reason = error instanceof Error ? error.message : String(error);
     throw new CellaError('TOOL_FAILED', `${what} is not JSON that can be used: ${reason}.`, { cause: error });
   }
@@ -33,7 +33,7 @@ function tooDeep(value: PyValue, left: number): boolean {
   return left === 0 || Object.values(value).some((item: PyValue) => tooDeep(item, left - 1));
 }
 
-/** Why the value cannot be written as JSON; undefined where it can. */
+/** Why the value cannot be written as JSON, or undefined. */
 export function jsonProblem(value: PyValue, { big }: { big: boolean }): string | undefined {
   if (value instanceof Uint8Array) return 'it holds bytes';
   if (value instanceof PyObject) return `it holds ${value.type}`;
@@ -48,27 +48,27 @@ export function jsonProblem(value: PyValue, { big }: { big: boolean }): string |
   return undefined;
 }
 
-/** Kernels take values that are nested no deeper than this. */
+/** The deepest nesting that kernels accept. */
 export const MAX_DEPTH = 200;
-/** As many digits as a kernel may send. */
+/** The most digits that a kernel may send. */
 const MOST_DIGITS = 10_000;
-/** Values in one step. */
+/** How many values are read in one step. */
 const STEP = 1000;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\n\r]*/y;
 const WORDS = { true: true, false: false, null: null } as const;
 
-/** A list or dict that has not ended. */
+/** A list or dict that is being read. */
 type OpenContainer = { readonly list: PyValue[] } | { readonly dict: { [name: string]: PyValue }; name: string };
 
-/** Throws a SyntaxError where it is none, is nested too deeply or has a number that is too long. */
-export async function readJson(text: string): Promise<PyValue> {
+/** Throws a SyntaxError if the text is not JSON, is nested too deeply, or has too long a number. */
+export async function readToolJson(text: string): Promise<PyValue> {
   const reader = new JsonTextReader(text);
   while (!reader.step()) await giveWay();
   return reader.value;
 }
 
-/** Whole numbers keep all their digits. */
+/** Integers keep all their digits. */
 export function numberOf(source: string): number | bigint {
   const value = Number(source);
   if (Number.isSafeInteger(value) || !/^-?\d+$/.test(source)) return value;
@@ -86,11 +86,11 @@ class JsonTextReader {
     this.#text = text;
   }
 
-  /** Reads some values. True when all is read. */
+  /** Reads some values. Returns true at the end. */
   step(): boolean {
     for (let left = STEP; left > 0; left--) {
       if (this.#begin()) continue;
-      // A value is there; it may be the last of those around it.
+      // A value is complete; it may be the last in its list or dict.
       while (this.#open.length > 0 && this.#ends());
       if (this.#open.length > 0) continue;
       if (this.#next() !== '') throw this.#wrong();
@@ -99,7 +99,7 @@ class JsonTextReader {
     return false;
   }
 
-  /** Reads a value. False where it is whole; true where it is a list or dict, and its first value comes next. */
+  /** Reads a value. Returns false if it is complete, true if it is a list or dict whose first value comes next. */
   #begin(): boolean {
     const next = this.#next();
     if (next === '[' || next === '{') return this.#enter(next);
@@ -123,7 +123,7 @@ class JsonTextReader {
     return true;
   }
 
-  /** After a value: whether the innermost ends here, too. Where another value follows, its name is read. */
+  /** After a value: returns whether its list or dict ends. If another value follows in a dict, reads its key. */
   #ends(): boolean {
     const open = this.#open.at(-1) as OpenContainer;
     const next = this.#next();
@@ -156,7 +156,7 @@ class JsonTextReader {
     for (let end = this.#text.indexOf('"', from + 1); end >= 0; end = this.#text.indexOf('"', end + 1)) {
       let before = end - 1;
       while (this.#text[before] === '\\') before--;
-      // After an odd number of backslashes, the quote is a part of the text.
+      // After an odd number of backslashes, the quote belongs to the text.
       if ((end - before) % 2 === 0) continue;
       this.#at = end + 1;
       return JSON.parse(this.#text.slice(from, this.#at));
@@ -179,7 +179,7 @@ class JsonTextReader {
     return found;
   }
 
-  /** The first letter after spaces; empty at the end. */
+  /** The first character after spaces, or empty at the end. */
   #next(): string {
     const letter = this.#text[this.#at] ?? '';
     if (letter > ' ' || letter === '') return letter;
@@ -195,22 +195,22 @@ class JsonTextReader {
 
 const MAX_SHOWN_CHARACTERS = 4000;
 
-/** The end, which is where programs say what went wrong. */
+/** The end of the output, where programs say what went wrong. */
 export function tail(text: string): string {
   return text.length <= MAX_SHOWN_CHARACTERS ? text : `…${text.slice(-MAX_SHOWN_CHARACTERS).toWellFormed()}`;
 }
 
-/** The last line of output that is not all there. */
+/** The line that is added to truncated output. */
 export function cutNote(bytes: number): string {
   return `\n[${bytes} more bytes were cut off: the tool wrote more than its output_limit]`;
 }
 
-/** Without the part of a character that a cut may have left at the end. */
+/** Removes an incomplete character at the end. */
 export function decodeWhole(bytes: Uint8Array): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true });
 }
 
-/** A tab is the one control character that a header may hold. */
+/** Allows tab, the only control character in a header. */
 export function hasControl(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
   return /[\0-\x08\x0a-\x1f\x7f]/.test(text);

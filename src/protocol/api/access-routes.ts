@@ -29,7 +29,7 @@ export const Me = z
     csrf: z
       .string()
       .optional()
-      .meta({ description: 'For a browser: to be sent as x-cella-csrf with what changes something.' }),
+      .meta({ description: 'For browsers: send this as x-cella-csrf with each request that changes something.' }),
   })
   .meta({ id: 'Me' });
 
@@ -37,13 +37,13 @@ const LoginCodeQuery = z.object({ code: z.string().min(1).max(200) });
 
 const ProviderParams = z.object({ provider: ProviderName });
 const UserQuery = z.strictObject({
-  user: z.string().max(128).optional().meta({ description: 'Another user, for administrators.' }),
+  user: z.string().max(128).optional().meta({ description: 'Another user; for administrators.' }),
 });
 
 export const loginRoutes = {
   whoAmI: route('GET /v1/me', 'Access', {
     auth: user(),
-    summary: 'Who you are here, and what you may',
+    summary: 'Get your user, role and scopes',
     response: Me,
   }),
 
@@ -64,14 +64,14 @@ export const loginRoutes = {
 
   openLogin: route('POST /v1/login', 'Access', {
     auth: user(),
-    summary: 'A cookie for a browser, in exchange for the token of this request',
+    summary: 'Log in a browser: a cookie in exchange for the token of this request',
     audit: 'login.open',
     response: Me,
   }),
 
   createLoginCode: route('POST /v1/login-codes', 'Access', {
     auth: user(),
-    summary: 'A one-time code for a login link: your own, or anybody’s for administrators',
+    summary: 'Create a one-time code for a login link: for yourself, or as an administrator for any user',
     audit: 'login.code',
     body: z.strictObject({ user: z.string().min(1).max(128).optional() }).optional(),
     response: z.object({ code: z.string(), path: z.string(), expiresAt: z.number() }),
@@ -80,14 +80,14 @@ export const loginRoutes = {
 
   logout: route('POST /v1/logout', 'Access', {
     auth: user(),
-    summary: 'End the login of this browser',
+    summary: 'Log this browser out',
     audit: 'login.close',
     whileDraining: true,
   }),
 
   endLogins: route('DELETE /v1/users/{user}/logins', 'Access', {
     auth: user(),
-    summary: 'End all browser logins of a user, and its unused login links: your own, or anybody’s for administrators',
+    summary: 'End all browser logins and unused login links: your own, or as an administrator those of any user',
     audit: 'login.end',
     params: UserParams,
   }),
@@ -96,7 +96,7 @@ export const loginRoutes = {
 export const userRoutes = {
   createUser: route('POST /v1/users', 'Access', {
     auth: user('admin'),
-    summary: 'Make a user',
+    summary: 'Create a user',
     audit: 'user.create',
     body: CreateUser,
     response: User,
@@ -105,7 +105,7 @@ export const userRoutes = {
 
   listUsers: route('GET /v1/users', 'Access', {
     auth: user('admin'),
-    summary: 'All users, by name',
+    summary: 'List users, sorted by name',
     query: z.strictObject({
       after: z.string().max(200).optional(),
       limit: queryInt().min(1).max(1000).default(100),
@@ -115,7 +115,7 @@ export const userRoutes = {
 
   getUser: route('GET /v1/users/{user}', 'Access', {
     auth: user(),
-    summary: 'A user, by name or id: yourself, or anybody for administrators',
+    summary: 'Get a user by name or id: yourself, or as an administrator any user',
     params: UserParams,
     response: User,
   }),
@@ -140,7 +140,7 @@ export const userRoutes = {
 export const tokenRoutes = {
   createToken: route('POST /v1/tokens', 'Access', {
     auth: user('tokens'),
-    summary: 'Make a token; it is shown this once',
+    summary: 'Create a token; it is shown only once',
     audit: 'token.create',
     body: CreateToken,
     response: z.object({ token: z.string(), info: TokenInfo }),
@@ -149,14 +149,14 @@ export const tokenRoutes = {
 
   listTokens: route('GET /v1/tokens', 'Access', {
     auth: user('tokens'),
-    summary: 'Your tokens, or those of the named user for administrators',
+    summary: 'List your tokens, or as an administrator those of any user',
     query: z.strictObject({ user: z.string().max(128).optional() }),
     response: z.object({ tokens: z.array(TokenInfo).readonly() }),
   }),
 
   revokeToken: route('DELETE /v1/tokens/{token}', 'Access', {
     auth: user(),
-    summary: 'Revoke a token: from the next call on, nobody gets in with it',
+    summary: 'Revoke a token; the server refuses it from the next request on',
     audit: 'token.revoke',
     params: z.object({ token: TokenId }),
   }),
@@ -165,7 +165,7 @@ export const tokenRoutes = {
 export const auditRoutes = {
   readAudit: route('GET /v1/audit', 'Access', {
     auth: user('admin'),
-    summary: 'Who did what to which session, when and from where',
+    summary: 'Read the audit log',
     query: z.strictObject({
       after: queryInt().min(0).default(0),
       limit: queryInt().min(1).max(1000).default(100),
@@ -178,7 +178,7 @@ export const auditRoutes = {
         description:
           'For `after`: the last entry looked at. One call looks through 10,000; go on while it is below `last`.',
       }),
-      last: z.int().meta({ description: 'The number of the last entry that there is.' }),
+      last: z.int().meta({ description: 'The number of the newest entry.' }),
     }),
   }),
 };
@@ -186,7 +186,7 @@ export const auditRoutes = {
 export const credentialRoutes = {
   setCredential: route('PUT /v1/credentials/{provider}', 'Credentials', {
     auth: user('tokens'),
-    summary: 'Keep your key of a model provider, encrypted; it is never shown again',
+    summary: 'Store your key for a model provider, encrypted; it is never shown again',
     audit: 'credential.set',
     params: ProviderParams,
     body: SetCredential,
@@ -195,14 +195,14 @@ export const credentialRoutes = {
 
   listCredentials: route('GET /v1/credentials', 'Credentials', {
     auth: user('tokens'),
-    summary: 'Of which providers you have a key here; nothing of the keys',
+    summary: 'List the providers for which you have stored a key',
     query: UserQuery,
     response: z.object({ credentials: z.array(CredentialInfo).readonly() }),
   }),
 
   deleteCredential: route('DELETE /v1/credentials/{provider}', 'Credentials', {
     auth: user('tokens'),
-    summary: 'Delete your key of a model provider',
+    summary: 'Delete your key for a model provider',
     audit: 'credential.delete',
     params: ProviderParams,
     query: UserQuery,
@@ -210,7 +210,7 @@ export const credentialRoutes = {
 
   rotateCredentials: route('POST /v1/credentials/rotate', 'Credentials', {
     auth: user('admin'),
-    summary: 'Encrypt every credential anew, under another master key',
+    summary: 'Encrypt all credentials again with a new master key',
     audit: 'credential.rotate',
     response: Rotation,
   }),

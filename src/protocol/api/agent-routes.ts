@@ -28,18 +28,23 @@ const { prompt, mode, model, tools } = PromptFields.shape;
 
 const PromptBody = z.strictObject({
   prompt: prompt.min(1).max(MOST_PROMPT),
-  agent: AgentName.optional().meta({ description: 'That of the turn before, else claude.' }),
-  mode: mode.optional().meta({ description: '`ask` where nothing is said.' }),
+  agent: AgentName.optional().meta({ description: 'Default: the agent of the previous turn, or claude.' }),
+  mode: mode.optional().meta({ description: 'Default: `ask`.' }),
   model,
-  tools: tools.meta({ description: 'Those of the agent’s own tools that it may use; without it, all.' }),
-  timeoutMs: milliseconds.optional().meta({ description: 'Of the turn, once it runs; 0 means no limit.' }),
-  onBusy: z.enum(['queue', 'refuse']).optional().meta({ description: '`refuse`: 409 where another turn runs.' }),
-  profile: ProfileName.optional().meta({ description: 'The name of a profile of yours.' }),
+  tools: tools.meta({ description: 'The agent’s own tools that it may use. Default: all.' }),
+  timeoutMs: milliseconds
+    .optional()
+    .meta({ description: 'The time limit of the turn, from when it starts to run; 0: no limit.' }),
+  onBusy: z
+    .enum(['queue', 'refuse'])
+    .optional()
+    .meta({ description: '`refuse`: respond with 409 if another turn is running.' }),
+  profile: ProfileName.optional().meta({ description: 'The name of one of your profiles.' }),
   wait: z
     .boolean()
     .optional()
-    .meta({ description: 'False: answers at once with the turn as it was accepted. Streams do not heed it.' }),
-  stopWhenGone: z.boolean().optional().meta({ description: 'Stops the turn where the client goes away.' }),
+    .meta({ description: '`false`: respond at once with the accepted turn. Ignored for streams.' }),
+  stopWhenGone: z.boolean().optional().meta({ description: 'Stop the turn if the client disconnects.' }),
 });
 
 const ProfileParams = z.object({ name: ProfileName });
@@ -51,7 +56,7 @@ const RuleList = z.object({ rules: z.array(PermissionRule) });
 export const agentRoutes = {
   promptAgent: route('POST /v1/sessions/{id}/prompt', 'Agents', {
     auth: session('use'),
-    summary: 'Prompt the agent of a session: how its turn ended as JSON, or its events as they come, by Accept',
+    summary: 'Prompt the agent of a session: the result of the turn as JSON, or a stream of its events, by Accept',
     audit: 'session.prompt',
     headers: Idempotent,
     body: PromptBody,
@@ -61,7 +66,7 @@ export const agentRoutes = {
 
   stopAgent: route('POST /v1/sessions/{id}/stop', 'Agents', {
     auth: session('use'),
-    summary: 'Stop the turn that runs, or the one that is named, also where it waits; with all: true every one',
+    summary: 'Stop the running turn, the named turn (even if it is still in the queue), or with all: true all turns',
     audit: 'session.stop',
     whileDraining: true,
     body: z.strictObject({ turn: TurnId.optional(), all: z.boolean().optional() }).prefault({}),
@@ -73,13 +78,13 @@ export const agentRoutes = {
 
   listCodingAgents: route('GET /v1/sessions/{id}/agents', 'Agents', {
     auth: session('view'),
-    summary: 'The coding agents that a session can be worked in by, and which of them are installed',
+    summary: 'List the coding agents that the session can use, and whether they are installed',
     response: z.object({ agents: z.array(CodingAgent).readonly() }),
   }),
 
   warmAgent: route('POST /v1/sessions/{id}/agents/{agent}/warm', 'Agents', {
     auth: session('use'),
-    summary: 'Start a runner ahead of a prompt, if there is room for one',
+    summary: 'Start a runner before you send a prompt, if there is room for one',
     params: z.object({ id: SessionId, agent: AgentName }),
     response: z.object({
       /** Whether there is one, or one is being started. */
@@ -89,37 +94,37 @@ export const agentRoutes = {
 
   listTurns: route('GET /v1/sessions/{id}/turns', 'Agents', {
     auth: session('view'),
-    summary: 'The turns of a session, newest first',
+    summary: 'List the turns of a session, newest first',
     query: z.strictObject({
       limit: queryInt().min(1).max(1000).default(100),
-      before: TurnId.optional().meta({ description: '`next` of the page before.' }),
+      before: TurnId.optional().meta({ description: '`next` of the previous page.' }),
     }),
     response: z.object({ turns: z.array(TurnInfo), next: TurnId.optional() }),
   }),
 
   getTurn: route('GET /v1/sessions/{id}/turns/{turn}', 'Agents', {
     auth: session('view'),
-    summary: 'One turn as it is now',
+    summary: 'Get the current state of a turn',
     params: z.object({ id: SessionId, turn: TurnId }),
     response: TurnInfo,
   }),
 
   readTranscript: route('GET /v1/sessions/{id}/transcript', 'Agents', {
     auth: session('view'),
-    summary: 'The conversation as the agent keeps it: the last one, or the one that is named',
+    summary: 'Get a conversation in the agent’s own format: the latest, or the named one',
     query: z.strictObject({ conversation: z.string().min(1).max(200).optional() }),
     response: Transcript,
   }),
 
   readUsage: route('GET /v1/sessions/{id}/usage', 'Agents', {
     auth: session('view'),
-    summary: 'What the agents of a session have used of models, and what it cost',
+    summary: 'Get the model usage and cost of a session',
     response: ModelUsage.meta({ id: 'ModelUsage' }),
   }),
 
   readOwnUsage: route('GET /v1/usage', 'Agents', {
     auth: user('view'),
-    summary: 'What you have used of models, by day',
+    summary: 'Get your model usage by day',
     query: z.strictObject({ days: queryInt().min(1).max(366).default(31) }),
     response: z.object({ days: z.array(DayUsage) }),
   }),
@@ -127,7 +132,7 @@ export const agentRoutes = {
   readConversation: route('GET /v1/sessions/{id}/conversation', 'Agents', {
     auth: session('view'),
     summary:
-      'What the agents of a session have done, as the kept events add up: turns, items, plan, files, permissions',
+      'Get what the agents of a session have done, computed from the stored events: turns, items, plan, files, permissions',
     response: Conversation,
   }),
 };
@@ -135,20 +140,20 @@ export const agentRoutes = {
 export const profileRoutes = {
   listProfiles: route('GET /v1/profiles', 'Agents', {
     auth: user('view'),
-    summary: 'Your profiles for agents',
+    summary: 'List your agent profiles',
     response: z.object({ profiles: z.array(NamedProfile) }),
   }),
 
   getProfile: route('GET /v1/profiles/{name}', 'Agents', {
     auth: user('view'),
-    summary: 'One of your profiles',
+    summary: 'Get a profile',
     params: ProfileParams,
     response: NamedProfile,
   }),
 
   putProfile: route('PUT /v1/profiles/{name}', 'Agents', {
     auth: user('manage'),
-    summary: 'Make a profile, or put another in its place',
+    summary: 'Create or replace a profile',
     audit: 'profile.put',
     params: ProfileParams,
     body: AgentProfile,
@@ -157,7 +162,7 @@ export const profileRoutes = {
 
   deleteProfile: route('DELETE /v1/profiles/{name}', 'Agents', {
     auth: user('manage'),
-    summary: 'Delete one of your profiles',
+    summary: 'Delete a profile',
     audit: 'profile.delete',
     params: ProfileParams,
   }),
@@ -166,14 +171,15 @@ export const profileRoutes = {
 export const permissionRoutes = {
   listPermissions: route('GET /v1/sessions/{id}/permissions', 'Permissions', {
     auth: session('view'),
-    summary: 'What was asked for in a session, oldest first; with state=pending what waits for a decision',
+    summary:
+      'List the permission requests of a session, oldest first; with state=pending, only those without a decision',
     query: z.strictObject({ state: z.enum(['pending', 'resolved']).optional() }),
     response: z.object({ permissions: z.array(PermissionInfo) }),
   }),
 
   getPermission: route('GET /v1/sessions/{id}/permissions/{permission}', 'Permissions', {
     auth: session('view'),
-    summary: 'One request, and how it was decided',
+    summary: 'Get a permission request and its decision',
     params: PermissionParams,
     response: PermissionInfo,
   }),
@@ -181,7 +187,7 @@ export const permissionRoutes = {
   decidePermission: route('POST /v1/sessions/{id}/permissions/{permission}', 'Permissions', {
     auth: session('use'),
     summary:
-      'Allow or deny what waits, or leave it to others; the first decision counts, a later one is ALREADY_RESOLVED',
+      'Allow or deny a pending request, or leave the decision to others; the first decision counts, later ones fail with ALREADY_RESOLVED',
     audit: 'session.permission',
     whileDraining: true,
     params: PermissionParams,
@@ -191,13 +197,13 @@ export const permissionRoutes = {
 
   listRules: route('GET /v1/permission-rules', 'Permissions', {
     auth: user(),
-    summary: 'What you have allowed for good: in each session where you prompt an agent or run code',
+    summary: 'List your permission rules; they apply in every session where you prompt an agent or run code',
     response: RuleList,
   }),
 
   addRule: route('POST /v1/permission-rules', 'Permissions', {
     auth: user('use'),
-    summary: 'Allow a tool for good where its use fits a pattern',
+    summary: 'Create a permission rule: always allow uses of a tool that match a pattern',
     audit: 'permission-rule.add',
     body: NewRule,
     response: PermissionRule,
@@ -206,20 +212,20 @@ export const permissionRoutes = {
 
   deleteRule: route('DELETE /v1/permission-rules/{rule}', 'Permissions', {
     auth: user('use'),
-    summary: 'Allow it no longer',
+    summary: 'Delete a permission rule',
     audit: 'permission-rule.delete',
     params: z.object({ rule: RuleId }),
   }),
 
   listSessionRules: route('GET /v1/sessions/{id}/permission-rules', 'Permissions', {
     auth: session('view'),
-    summary: 'What is allowed in this session until it is deleted',
+    summary: 'List the permission rules of this session',
     response: RuleList,
   }),
 
   deleteSessionRule: route('DELETE /v1/sessions/{id}/permission-rules/{rule}', 'Permissions', {
     auth: session('use'),
-    summary: 'Allow it no longer in this session',
+    summary: 'Delete a permission rule of this session',
     audit: 'session.permission-rule-delete',
     params: z.object({ id: SessionId, rule: RuleId }),
   }),

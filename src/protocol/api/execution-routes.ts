@@ -14,7 +14,7 @@ const ExecuteBody = z.strictObject({
   stopWhenGone: z
     .boolean()
     .optional()
-    .meta({ description: 'Interrupts the code where the client goes away. Otherwise it goes on.' }),
+    .meta({ description: 'Interrupt the code if the client disconnects. By default, it keeps running.' }),
 });
 
 /** How one execution ended, and which events are its own. */
@@ -28,7 +28,9 @@ export type Executed = z.infer<typeof Executed>;
 
 /** The header of what may be sent again. */
 export const Idempotent = z.object({
-  'Idempotency-Key': IdempotencyKey.optional().meta({ description: 'Of your choice: what has it runs once.' }),
+  'Idempotency-Key': IdempotencyKey.optional().meta({
+    description: 'Any text that you choose: requests with the same key run the code once.',
+  }),
 });
 
 const EventsQuery = z.strictObject({
@@ -50,7 +52,8 @@ const mcpStreams = ['application/json', 'text/event-stream'];
 export const executionRoutes = {
   executeCode: route('POST /v1/sessions/{id}/execute', 'Execution', {
     auth: session('use'),
-    summary: 'Run code: one JSON result, or its events as they come, by Accept. Idempotency-Key makes a retry run once',
+    summary:
+      'Run code: one JSON result, or a stream of events, by Accept. With an Idempotency-Key, a retry does not run the code again',
     audit: { name: 'session.execute', buffered: true },
     headers: Idempotent,
     body: ExecuteBody,
@@ -61,7 +64,7 @@ export const executionRoutes = {
   interruptCode: route('POST /v1/sessions/{id}/interrupt', 'Execution', {
     auth: session('use'),
     summary:
-      'Stop what runs with KeyboardInterrupt; with idempotencyKey only that execution, also where it still waits',
+      'Interrupt running code (KeyboardInterrupt); with idempotencyKey, only that execution, even if it is still in the queue',
     audit: { name: 'session.interrupt', buffered: true },
     whileDraining: true,
     body: z.strictObject({ idempotencyKey: IdempotencyKey.optional() }).prefault({}),
@@ -70,7 +73,7 @@ export const executionRoutes = {
 
   answerInput: route('POST /v1/sessions/{id}/input', 'Execution', {
     auth: session('use'),
-    summary: 'Answer input() or getpass(), or refuse to; the first answer wins',
+    summary: 'Answer or cancel a pending input(); the first answer counts',
     audit: { name: 'session.input', buffered: true },
     whileDraining: true,
     body: z.union([
@@ -83,15 +86,18 @@ export const executionRoutes = {
 export const eventRoutes = {
   readEvents: route('GET /v1/sessions/{id}/events', 'Execution', {
     auth: session('view'),
-    summary: 'Events after a number: a page as JSON, or these and all that follow as a stream, by Accept',
+    summary: 'Read events after a number: a page as JSON, or a stream of these and new events, by Accept',
     query: EventsQuery,
     headers: z.object({
-      'Last-Event-ID': z.string().optional().meta({ description: 'As `after`, which it replaces: browsers send it.' }),
+      'Last-Event-ID': z
+        .string()
+        .optional()
+        .meta({ description: 'The same as `after`, and used instead of it; browsers send it when they reconnect.' }),
     }),
     response: z.object({
       events: z.array(StreamItem),
-      trimmedThrough: z.int().meta({ description: 'The number of the last event that is no longer kept.' }),
-      last: z.int().meta({ description: 'The number of the last event that there is.' }),
+      trimmedThrough: z.int().meta({ description: 'The number of the newest event that was removed.' }),
+      last: z.int().meta({ description: 'The number of the newest event.' }),
       next: z.int().meta({
         description:
           'For `after`: the last event looked at. One call looks through 10,000; go on while it is below `last`.',
@@ -102,19 +108,21 @@ export const eventRoutes = {
 
   followEvents: route('GET /v1/sessions/{id}/ws', 'Execution', {
     auth: session('view'),
-    summary: 'A WebSocket: events after a number and all that follow; execute, interrupt and input as frames',
+    summary:
+      'Follow a session on a WebSocket: events after a number and new ones; send code, interrupts and input as frames',
     socket: { client: ClientFrame, server: z.union([ServerFrame, StreamItem]) },
     query: z.strictObject({
       after: EventsQuery.shape.after,
       permissions: z.literal('answer').optional().meta({
-        description: 'Somebody decides here; where nobody is, tools of code that require approval are refused.',
+        description:
+          '`answer`: this client is a responder. Without any responder, calls of tools that require approval are refused.',
       }),
     }),
   }),
 
   readOutput: route('GET /v1/sessions/{id}/outputs/{file}', 'Execution', {
     auth: session('view'),
-    summary: 'What was too large for an event',
+    summary: 'Read output that was too large for an event',
     params: z.object({ id: SessionId, file: z.string().min(1).max(200) }),
     query: z.strictObject({ offset: queryInt().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),
     produces: ['application/octet-stream'],
@@ -124,7 +132,8 @@ export const eventRoutes = {
 export const terminalRoutes = {
   openTerminal: route('GET /v1/sessions/{id}/terminal', 'Terminal', {
     auth: session('use'),
-    summary: 'A WebSocket: a terminal in the sandbox of the session. Binary frames are bytes, texts are JSON',
+    summary:
+      'Open a terminal in the sandbox of the session, as a WebSocket. Binary frames are bytes, text frames are JSON',
     audit: 'terminal.open',
     socket: { client: TerminalClientFrame, server: TerminalServerFrame },
     whileDraining: false,
@@ -135,7 +144,7 @@ export const terminalRoutes = {
         .union([z.string().transform((word) => [word]), z.array(z.string())])
         .pipe(TerminalArgv)
         .optional()
-        .meta({ description: 'The program and its arguments, one each; without it the shell that there is.' }),
+        .meta({ description: 'The program and its arguments, one parameter each. Default: a shell.' }),
     }),
   }),
 };
@@ -143,7 +152,7 @@ export const terminalRoutes = {
 export const mcpRoutes = {
   postMcp: route('POST /v1/sessions/{id}/mcp', 'MCP', {
     auth: session('use'),
-    summary: 'A message of an MCP client (streamable HTTP)',
+    summary: 'Send a message to the MCP server (streamable HTTP)',
     audit: 'session.mcp',
     consumes: 'application/json',
     produces: mcpStreams,
@@ -151,13 +160,13 @@ export const mcpRoutes = {
 
   getMcp: route('GET /v1/sessions/{id}/mcp', 'MCP', {
     auth: session('use'),
-    summary: 'What the MCP server tells by itself',
+    summary: 'Stream messages that the MCP server sends on its own',
     produces: mcpStreams,
   }),
 
   deleteMcp: route('DELETE /v1/sessions/{id}/mcp', 'MCP', {
     auth: session('use'),
-    summary: 'The end of a connection of an MCP client',
+    summary: 'End an MCP client session',
     whileDraining: true,
     produces: mcpStreams,
   }),

@@ -1,4 +1,4 @@
-/** Routes of tools, skills, artifacts, packages and the files of the workspace. */
+/** Routes of tools, skills, artifacts and packages, of a user and of a session, and of the files of the workspace. */
 
 import { z } from 'zod';
 import {
@@ -6,130 +6,118 @@ import {
   ArtifactType,
   DepsLine,
   DepsResult,
-  NamespaceName,
+  DepsStatus,
+  NewSkill,
+  Skill,
   SkillInfo,
-  SkillProblemList,
+  SkillProblem,
   ToolInfo,
-  ToolProblemList,
+  ToolProblem,
 } from '../namespace-models.ts';
+import { boundedList } from '../parse.ts';
 import { SessionId } from '../session-info.ts';
 import { FileChange, FileInfo } from '../workspace-models.ts';
-import { queryInt, route, session, user } from './route.ts';
+import { queryInt, route, routesOfSession, session, user } from './route.ts';
 
 const name = z.string().min(1).max(200);
-const NameParams = z.object({ id: SessionId, name });
+const NameParams = z.object({ name });
 const PageQuery = z.strictObject({
-  limit: queryInt().min(1).max(1000).optional().meta({ description: 'At most so many, 1000 if not said.' }),
-  after: z.string().max(200).optional().meta({ description: '`next` of the page before.' }),
+  limit: queryInt().min(1).max(1000).optional().meta({ description: 'The maximum number of items; default: 1000.' }),
+  after: z.string().max(200).optional().meta({ description: '`next` of the previous page.' }),
 });
 const Search = PageQuery.extend({
   q: z
     .string()
     .max(1000)
     .optional()
-    .meta({ description: 'Finds the best 20, or `limit` up to 100, in place of a list.' }),
+    .meta({ description: 'A search: returns the 20 best matches, or `limit` up to 100, instead of a list.' }),
 });
 /** Where the next page begins; not there on the last one. */
-const next = z.string().optional().meta({ description: 'Where to go on, by `after`; not there on the last page.' });
+const next = z
+  .string()
+  .optional()
+  .meta({ description: 'The value of `after` for the next page; absent on the last page.' });
 
 const path = z.string().max(4096).meta({ description: 'Relative to the workspace.' });
 const flag = z.enum(['true', 'false']).default('false');
 
+/* What belongs to a user. Each session has the same routes below its path. */
+
 export const toolRoutes = {
-  listTools: route('GET /v1/sessions/{id}/tools', 'Tools', {
-    auth: session('use'),
-    summary: 'The tools that the code can call, or those that fit a search',
+  listTools: route('GET /v1/tools', 'Tools', {
+    auth: user('use'),
+    summary: 'List or search the tools that code can call',
     query: Search,
     response: z.object({ tools: z.array(ToolInfo).readonly(), next }),
   }),
 
-  listToolProblems: route('GET /v1/sessions/{id}/tool-problems', 'Tools', {
-    auth: session('use'),
-    summary: 'Definitions of tools that cannot be used, and why',
-    response: z.object({ problems: ToolProblemList }),
+  listToolProblems: route('GET /v1/tool-problems', 'Tools', {
+    auth: user('use'),
+    summary: 'List invalid tool definitions, with the reasons',
+    response: z.object({ problems: z.array(ToolProblem).readonly() }),
   }),
 
   /** A definition may name programs of the server's machine: it is for administrators. */
-  addTool: route('POST /v1/sessions/{id}/tools', 'Tools', {
-    auth: session('use', { scope: 'admin' }),
-    summary: 'Check a definition in YAML and keep it, for administrators',
-    audit: 'tool.add',
+  createTool: route('POST /v1/tools', 'Tools', {
+    auth: user('admin'),
+    summary: 'Check and store a tool definition in YAML; for administrators',
+    audit: 'tool.create',
     body: z.strictObject({
       yaml: z.string().max(1_000_000),
       replace: z.boolean().optional(),
-      where: z.string().max(1000).optional().meta({ description: 'What a message about a wrong one calls it.' }),
+      where: z.string().max(1000).optional().meta({ description: 'How error messages name this definition.' }),
     }),
     response: ToolInfo,
     status: 201,
   }),
 
-  removeTool: route('DELETE /v1/sessions/{id}/tools/{name}', 'Tools', {
-    auth: session('use', { scope: 'admin' }),
-    summary: 'Take a definition out of storage, for administrators',
-    audit: 'tool.remove',
+  deleteTool: route('DELETE /v1/tools/{name}', 'Tools', {
+    auth: user('admin'),
+    summary: 'Delete a tool definition from the storage; for administrators',
+    audit: 'tool.delete',
     params: NameParams,
-    response: z.object({ removed: z.boolean() }),
   }),
 
-  getTool: route('GET /v1/sessions/{id}/tools/{name}', 'Tools', {
-    auth: session('use'),
-    summary: 'A tool, with its parameters and recipes',
+  getTool: route('GET /v1/tools/{name}', 'Tools', {
+    auth: user('use'),
+    summary: 'Get a tool with its parameters and recipes',
     params: NameParams,
     response: ToolInfo,
-  }),
-
-  callTool: route('POST /v1/sessions/{id}/tools/{name}/call', 'Tools', {
-    auth: session('use'),
-    summary: 'Call a tool as the code would; values are written as in results',
-    audit: 'tool.call',
-    params: NameParams,
-    body: z.strictObject({
-      recipe: z.string().max(200).optional(),
-      positional: z.array(z.unknown()).max(1000).optional(),
-      named: z.record(z.string(), z.unknown()).optional(),
-      approved: z.boolean().optional().meta({ description: 'You allow it where it requires approval.' }),
-    }),
-    response: z.object({ value: z.unknown() }),
   }),
 };
 
 export const skillRoutes = {
-  listSkills: route('GET /v1/sessions/{id}/skills', 'Skills', {
-    auth: session('use'),
-    summary: 'The skills that the code can use, or those that fit a search',
+  listSkills: route('GET /v1/skills', 'Skills', {
+    auth: user('use'),
+    summary: 'List or search the skills that code can use',
     query: Search,
     response: z.object({ skills: z.array(SkillInfo).readonly(), next }),
   }),
 
-  listSkillProblems: route('GET /v1/sessions/{id}/skill-problems', 'Skills', {
-    auth: session('use'),
-    summary: 'Files that are no skills, and why',
-    response: z.object({ problems: SkillProblemList }),
+  listSkillProblems: route('GET /v1/skill-problems', 'Skills', {
+    auth: user('use'),
+    summary: 'List files that are not valid skills, with the reasons',
+    response: z.object({ problems: z.array(SkillProblem).readonly() }),
   }),
 
-  getSkill: route('GET /v1/sessions/{id}/skills/{name}', 'Skills', {
-    auth: session('use'),
-    summary: 'A skill with its source',
+  getSkill: route('GET /v1/skills/{name}', 'Skills', {
+    auth: user('use'),
+    summary: 'Get a skill with its source',
     params: NameParams,
-    response: SkillInfo,
+    response: Skill,
   }),
 
-  createSkill: route('POST /v1/sessions/{id}/skills', 'Skills', {
-    auth: session('use'),
-    summary: 'Keep Python source as a skill; it is read, and not run',
+  createSkill: route('POST /v1/skills', 'Skills', {
+    auth: user('use'),
+    summary: 'Create a skill from Python source; the source is checked, not run',
     audit: 'skill.create',
-    body: z.strictObject({
-      name,
-      source: z.string().max(1_000_000),
-      description: z.string().max(4000).optional(),
-      replace: z.boolean().optional(),
-    }),
+    body: NewSkill.extend({ replace: z.boolean().optional() }),
     response: SkillInfo,
     status: 201,
   }),
 
-  deleteSkill: route('DELETE /v1/sessions/{id}/skills/{name}', 'Skills', {
-    auth: session('use'),
+  deleteSkill: route('DELETE /v1/skills/{name}', 'Skills', {
+    auth: user('use'),
     summary: 'Delete a skill',
     audit: 'skill.delete',
     params: NameParams,
@@ -137,44 +125,44 @@ export const skillRoutes = {
 };
 
 export const artifactRoutes = {
-  listArtifacts: route('GET /v1/sessions/{id}/artifacts', 'Artifacts', {
-    auth: session('use'),
-    summary: 'What the code has kept, by name',
+  listArtifacts: route('GET /v1/artifacts', 'Artifacts', {
+    auth: user('use'),
+    summary: 'List artifacts, sorted by name',
     query: PageQuery,
     response: z.object({ artifacts: z.array(ArtifactInfo).readonly(), next }),
   }),
 
-  getArtifact: route('GET /v1/sessions/{id}/artifacts/{name}', 'Artifacts', {
-    auth: session('use'),
-    summary: 'What is known of an artifact',
+  getArtifact: route('GET /v1/artifacts/{name}', 'Artifacts', {
+    auth: user('use'),
+    summary: 'Get the metadata of an artifact',
     params: NameParams,
     response: ArtifactInfo,
   }),
 
-  loadArtifact: route('GET /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', {
-    auth: session('use'),
-    summary: 'The bytes of an artifact',
+  loadArtifact: route('GET /v1/artifacts/{name}/content', 'Artifacts', {
+    auth: user('use'),
+    summary: 'Download an artifact',
     params: NameParams,
     produces: ['application/octet-stream'],
   }),
 
-  saveArtifact: route('PUT /v1/sessions/{id}/artifacts/{name}/content', 'Artifacts', {
-    auth: session('use'),
-    summary: 'Keep bytes of any size as an artifact',
+  saveArtifact: route('PUT /v1/artifacts/{name}/content', 'Artifacts', {
+    auth: user('use'),
+    summary: 'Save an artifact of any size',
     audit: 'artifact.save',
     params: NameParams,
     query: z.strictObject({
       type: ArtifactType.default('bytes'),
       mediaType: z.string().min(1).max(255).default('application/octet-stream'),
       description: z.string().max(10_000).optional(),
-      metadata: z.string().max(16_000).optional().meta({ description: 'A JSON object, as text.' }),
+      metadata: z.string().max(16_000).optional().meta({ description: 'A JSON object as text.' }),
     }),
     consumes: 'application/octet-stream',
     response: ArtifactInfo,
   }),
 
-  deleteArtifact: route('DELETE /v1/sessions/{id}/artifacts/{name}', 'Artifacts', {
-    auth: session('use'),
+  deleteArtifact: route('DELETE /v1/artifacts/{name}', 'Artifacts', {
+    auth: user('use'),
     summary: 'Delete an artifact',
     audit: 'artifact.delete',
     params: NameParams,
@@ -182,72 +170,69 @@ export const artifactRoutes = {
 };
 
 export const depsRoutes = {
-  listDeps: route('GET /v1/sessions/{id}/deps', 'Packages', {
-    auth: session('view'),
-    summary: 'The packages that the code is to have',
+  listDeps: route('GET /v1/deps', 'Packages', {
+    auth: user('view'),
+    summary: 'List the configured packages',
     response: z.object({ deps: z.array(z.string()).readonly() }),
   }),
 
-  getDepsStatus: route('GET /v1/sessions/{id}/deps/status', 'Packages', {
-    auth: session('use'),
-    summary: 'Whether what is configured is installed for the Python of the session; asking installs nothing',
-    response: z.object({ requirements: z.array(z.string()).readonly(), python: z.string(), installed: z.boolean() }),
+  getDepsStatus: route('GET /v1/deps/status', 'Packages', {
+    auth: user('use'),
+    summary: 'Get whether the configured packages are installed for the Python of the kernels; installs nothing',
+    response: DepsStatus,
   }),
 
-  addDeps: route('POST /v1/sessions/{id}/deps', 'Packages', {
-    auth: session('use'),
-    summary: 'Install packages; refused where they are locked',
+  addDeps: route('POST /v1/deps', 'Packages', {
+    auth: user('use'),
+    summary: 'Install packages; refused if packages are locked',
     audit: 'deps.add',
-    body: z.strictObject({ requirements: z.array(z.string().max(500)).min(1).max(100) }),
+    body: z.strictObject({ requirements: boundedList(z.array(z.string().max(500)).min(1).max(100), 100) }),
     response: DepsResult,
     stream: DepsLine,
   }),
 
-  removeDep: route('DELETE /v1/sessions/{id}/deps/{name}', 'Packages', {
-    auth: session('use'),
-    summary: 'Remove a package; refused where they are locked',
+  removeDep: route('DELETE /v1/deps/{name}', 'Packages', {
+    auth: user('use'),
+    summary: 'Remove a package; refused if packages are locked',
     audit: 'deps.remove',
     params: NameParams,
     response: DepsResult,
     stream: DepsLine,
   }),
 
-  syncDeps: route('POST /v1/sessions/{id}/deps/sync', 'Packages', {
-    auth: session('use'),
-    summary: 'Install what is configured and not there',
+  syncDeps: route('POST /v1/deps/sync', 'Packages', {
+    auth: user('use'),
+    summary: 'Install configured packages that are missing',
     audit: 'deps.sync',
     response: DepsResult,
     stream: DepsLine,
   }),
 };
 
-export const namespaceRoutes = {
-  listNamespaces: route('GET /v1/namespaces', 'Tools', {
-    auth: user('use'),
-    summary: 'Your tools, skills, artifacts and packages, whatever sessions you have',
-    query: PageQuery.extend({
-      only: NamespaceName.optional().meta({ description: 'Of this kind alone. `after` needs it.' }),
+export const userNamespaceRoutes = { ...toolRoutes, ...skillRoutes, ...artifactRoutes, ...depsRoutes };
+export const sessionNamespaceRoutes = routesOfSession(userNamespaceRoutes);
+
+/** A call needs the sandbox, the workspace and the permission rules of a session. */
+export const toolCallRoutes = {
+  callTool: route('POST /v1/sessions/{id}/tools/{name}/call', 'Tools', {
+    auth: session('use'),
+    summary: 'Call a tool as code would; values have the same form as in results',
+    audit: 'tool.call',
+    params: z.object({ id: SessionId, name }),
+    body: z.strictObject({
+      recipe: z.string().max(200).optional(),
+      positional: z.array(z.unknown()).max(1000).optional(),
+      named: z.record(z.string(), z.unknown()).optional(),
+      approved: z.boolean().optional().meta({ description: 'You approve the call, if the tool requires approval.' }),
     }),
-    response: z.object({
-      tools: z.array(ToolInfo).readonly(),
-      toolProblems: ToolProblemList,
-      skills: z.array(SkillInfo).readonly(),
-      skillProblems: SkillProblemList,
-      artifacts: z.array(ArtifactInfo).readonly(),
-      deps: z.array(z.string()).readonly(),
-      next: z
-        .object({ tools: next, skills: next, artifacts: next })
-        .optional()
-        .meta({ description: 'Of each kind that has more: where to go on, by `only` and `after`.' }),
-    }),
+    response: z.object({ value: z.unknown() }),
   }),
 };
 
 export const fileRoutes = {
   watchFiles: route('GET /v1/sessions/{id}/files/watch', 'Files', {
     auth: session('view'),
-    summary:
-      'What is created, changed and deleted below a folder, as it happens: NDJSON, or server-sent events by Accept',
+    summary: 'Watch a folder: a stream of changes as NDJSON or server-sent events, by Accept',
     query: z.strictObject({ path: path.default('') }),
     whileDraining: false,
     stream: FileChange,
@@ -256,14 +241,14 @@ export const fileRoutes = {
   listFiles: route('GET /v1/sessions/{id}/files', 'Files', {
     auth: session('view'),
     summary:
-      'What is in a folder of the workspace, by name: up to 10,000 files, or 2 MiB of names; `cut` where there are more',
+      'List a folder of the workspace, sorted by name: at most 10,000 files and 2 MiB of names; `cut` is true if there are more',
     query: z.strictObject({ path: path.default('') }),
     response: z.object({ files: z.array(FileInfo).readonly(), cut: z.boolean() }),
   }),
 
   readFile: route('GET /v1/sessions/{id}/files/content', 'Files', {
     auth: session('view'),
-    summary: 'The bytes of a file, from an offset on',
+    summary: 'Read a file, from an offset',
     query: z.strictObject({
       path,
       offset: queryInt().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
@@ -273,7 +258,7 @@ export const fileRoutes = {
 
   writeFile: route('PUT /v1/sessions/{id}/files/content', 'Files', {
     auth: session('use'),
-    summary: 'Write a file of any size; the folders on the way are made',
+    summary: 'Write a file of any size; missing folders are created',
     audit: 'file.write',
     query: z.strictObject({ path }),
     consumes: 'application/octet-stream',
@@ -282,7 +267,7 @@ export const fileRoutes = {
 
   makeFolder: route('POST /v1/sessions/{id}/files/folders', 'Files', {
     auth: session('use'),
-    summary: 'Make a folder',
+    summary: 'Create a folder',
     audit: 'file.make-folder',
     body: z.strictObject({ path }),
   }),

@@ -5,8 +5,8 @@
  */
 
 import { z } from 'zod';
-import type { Right, Scope } from '../access-models.ts';
-import { describeIssues } from '../error-body.ts';
+import { Right, type Scope } from '../access-models.ts';
+import { describeIssues } from '../parse.ts';
 import { SessionId } from '../session-info.ts';
 
 /** No token needed. */
@@ -92,6 +92,12 @@ interface SocketFrames {
   readonly server: z.ZodType;
 }
 
+/**
+ * A header of every streamed response: after this many milliseconds without an item, the server sends a heartbeat, which is
+ * an empty line or an SSE comment. If three heartbeats are missing, the connection is broken, even if it looks open.
+ */
+export const HEARTBEAT_HEADER = 'x-cella-heartbeat-ms';
+
 const NoContent = z.undefined();
 const NoFields = z.object({});
 const SessionParams = z.object({ id: SessionId });
@@ -143,11 +149,59 @@ export function route(what: `${Method} /${string}`, tag: string, options: RouteO
 
 export type RouteTable = Readonly<Record<string, Route>>;
 
+type WithSession<P> = { readonly id: z.output<typeof SessionId> } & (string extends keyof P ? unknown : P);
+
+/** The same route of a session: at its path below `/v1/sessions/{id}`, with a right on the session. */
+type RouteOfSession<R extends Route> = Route<
+  {
+    params: z.ZodType<WithSession<z.output<R['params']>>, WithSession<z.input<R['params']>>>;
+    query: R['query'];
+    headers: R['headers'];
+    body: R['body'];
+    response: R['response'];
+  },
+  SessionAuth
+>;
+
+/** `listTools` of the user is `listToolsOfSession` of a session. */
+export type RoutesOfSession<T extends RouteTable> = {
+  readonly [N in keyof T & string as `${N}OfSession`]: RouteOfSession<T[N]>;
+};
+
+/** A scope that is also a right becomes this right. `admin` stays a scope, beside the right to use the session. */
+export function routesOfSession<T extends RouteTable>(table: T): RoutesOfSession<T>;
+export function routesOfSession(table: RouteTable): RouteTable {
+  return Object.fromEntries(Object.entries(table).map(([name, route]) => [`${name}OfSession`, routeOfSession(route)]));
+}
+
+function routeOfSession(route: Route): Route {
+  const { path, params } = route;
+  const { scope } = userAuthOf(route);
+  const right = Right.safeParse(scope).data;
+  if (!(params instanceof z.ZodObject)) throw new Error(`${path} has parameters that are not an object`);
+  return {
+    ...route,
+    path: path.replace('/v1/', '/v1/sessions/{id}/'),
+    params: SessionParams.extend(params.shape),
+    auth: right === undefined ? session('use', { scope }) : session(right),
+  };
+}
+
+function userAuthOf({ auth, path }: Route): UserAuth {
+  if (auth.kind === 'user') return auth;
+  throw new Error(`${path} is not a route of a user`);
+}
+
 /** What a caller of a route may add to any request. */
 export interface RequestOptions {
   /** A body that is not JSON. */
   readonly bytes?: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   readonly accept?: string | undefined;
+  /**
+   * The server begins to answer at once, however long the work takes, and the caller can ask again. If no answer begins for as
+   * long as a stream may be silent, the connection is broken.
+   */
+  readonly answersAtOnce?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

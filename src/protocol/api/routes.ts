@@ -3,21 +3,15 @@
 import { auditRoutes, credentialRoutes, loginRoutes, tokenRoutes, userRoutes } from './access-routes.ts';
 import { agentRoutes, permissionRoutes, profileRoutes } from './agent-routes.ts';
 import { eventRoutes, executionRoutes, mcpRoutes, terminalRoutes } from './execution-routes.ts';
-import {
-  artifactRoutes,
-  depsRoutes,
-  fileRoutes,
-  namespaceRoutes,
-  skillRoutes,
-  toolRoutes,
-} from './namespace-routes.ts';
+import { fileRoutes, sessionNamespaceRoutes, toolCallRoutes, userNamespaceRoutes } from './namespace-routes.ts';
 import { serverRoutes } from './server-routes.ts';
-import { sessionRoutes, stateRoutes } from './session-routes.ts';
+import { kernelCheckpointRoutes, sessionRoutes, stateRoutes } from './session-routes.ts';
 import type { ClientFrame } from './socket-frames.ts';
 
 export const routes = {
   ...sessionRoutes,
   ...stateRoutes,
+  ...kernelCheckpointRoutes,
   ...executionRoutes,
   ...eventRoutes,
   ...terminalRoutes,
@@ -25,11 +19,9 @@ export const routes = {
   ...agentRoutes,
   ...profileRoutes,
   ...permissionRoutes,
-  ...toolRoutes,
-  ...skillRoutes,
-  ...artifactRoutes,
-  ...depsRoutes,
-  ...namespaceRoutes,
+  ...userNamespaceRoutes,
+  ...sessionNamespaceRoutes,
+  ...toolCallRoutes,
   ...fileRoutes,
   ...loginRoutes,
   ...userRoutes,

@@ -7,31 +7,31 @@ import { anyone, route, user } from './route.ts';
 export const serverRoutes = {
   showHome: route('GET /', 'Server', {
     auth: anyone,
-    summary: 'A page that says what this is',
+    summary: 'A start page',
     produces: ['text/html'],
   }),
 
   getHealth: route('GET /health', 'Server', {
     auth: anyone,
-    summary: 'Whether the server answers',
+    summary: 'Check that the server answers',
     response: z.object({ status: z.literal('ok') }),
   }),
 
   getReady: route('GET /ready', 'Server', {
     auth: user(),
-    summary: 'Whether it takes new work and reaches its storage',
+    summary: 'Check that the server accepts work and that its storage accepts writes',
     response: z.object({ status: z.literal('ready') }),
   }),
 
   getServer: route('GET /v1/server', 'Server', {
     auth: user('admin'),
-    summary: 'How the server does',
+    summary: 'Get the status of the server',
     response: ServerStatus,
   }),
 
   stopServer: route('POST /v1/server/stop', 'Server', {
     auth: user('admin'),
-    summary: 'End the server in good order; again, with a shorter grace, to end it sooner',
+    summary: 'Shut the server down cleanly; call it again with a shorter grace period to shut down sooner',
     audit: 'server.stop',
     body: StopServer,
     whileDraining: true,
@@ -39,25 +39,25 @@ export const serverRoutes = {
 
   getServerEnd: route('GET /v1/server/end', 'Server', {
     auth: user('admin'),
-    summary: 'Wait until the server ends; it answers when everything is saved, or says what could not be',
+    summary: 'Wait for the end of the shutdown; the response says what could not be saved',
     response: ServerEnd,
   }),
 
   readMetrics: route('GET /metrics', 'Server', {
     auth: user(),
-    summary: 'Numbers for Prometheus',
+    summary: 'Metrics for Prometheus',
     produces: ['text/plain'],
   }),
 
   readOpenApi: route('GET /openapi.json', 'Server', {
     auth: user(),
-    summary: 'This document',
+    summary: 'This OpenAPI document',
     produces: ['application/json'],
   }),
 
   showDocs: route('GET /docs', 'Server', {
     auth: user(),
-    summary: 'This document, to be read',
+    summary: 'This document as a page',
     produces: ['text/html'],
   }),
 };

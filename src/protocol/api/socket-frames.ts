@@ -1,8 +1,8 @@
 /** Frames of the WebSockets of sessions and terminals, besides events and bytes, and the codes that close them. */
 
 import { z } from 'zod';
-import { ErrorItem } from '../error-body.ts';
 import { executeFields, IdempotencyKey } from '../execution-events.ts';
+import { ErrorItem } from '../parse.ts';
 import { PermissionDecision } from '../permission.ts';
 import { SessionId } from '../session-info.ts';
 import { PermissionId } from '../turn.ts';
@@ -35,59 +35,66 @@ export const ClientFrame = z
 export const FrameId = z.object({ id });
 export type ClientFrame = z.infer<typeof ClientFrame>;
 
+export const HeartbeatFrame = z.object({ type: z.literal('heartbeat'), everyMs: z.int().min(1).max(3_600_000) }).meta({
+  id: 'HeartbeatFrame',
+  description:
+    'A sign of life, sent every `everyMs` milliseconds if nothing else waits to be sent. A connection on which nothing has come for three times as long is broken, although nobody has closed it.',
+});
+
 /** What the server sends besides events. `hello` is the first. */
 export const ServerFrame = z
   .discriminatedUnion('type', [
     z.object({
       type: z.literal('hello'),
       session: SessionId,
-      trimmedThrough: z.int().meta({ description: 'The number of the last event that is no longer kept.' }),
-      last: z.int().meta({ description: 'The number of the last event that there is.' }),
-      responder: z
-        .int()
-        .optional()
-        .meta({ description: 'Names this client when it abstains from a decision; only with permissions=answer.' }),
+      trimmedThrough: z.int().meta({ description: 'The number of the newest event that was removed.' }),
+      last: z.int().meta({ description: 'The number of the newest event.' }),
+      responder: z.int().optional().meta({
+        description: 'The number of this responder, which it sends when it abstains; only with permissions=answer.',
+      }),
     }),
     z
-      .object({ type: z.literal('stopping') })
-      .meta({ description: 'The server takes no new work; what runs may still end.' }),
+      .object({ type: z.literal('draining') })
+      .meta({ description: 'The server accepts no new work; running work may still finish.' }),
+    HeartbeatFrame,
     z.object({ type: z.literal('reply'), id, result: z.unknown() }),
     ErrorItem.extend({ id: id.optional() }).meta({ id: 'ErrorFrame' }),
   ])
   .meta({ id: 'ServerFrame' });
 export type ServerFrame = z.infer<typeof ServerFrame>;
 
-/** Why a WebSocket was closed by the server. After all but `refused`, `gone` and `wrong`, connecting again goes on. */
+/** Why the server closed a WebSocket. Clients can reconnect and resume, except after `refused`, `gone` and `wrong`. */
 export const CloseCode = {
   /** The server ends. */
-  stopping: 1012,
+  closing: 1012,
   /** A frame was too large. */
   tooLarge: 1009,
   failed: 1011,
-  /** What was sent is no frame. */
+  /** The client sent an invalid frame. */
   wrong: 4400,
   /** The token is no longer good, or the session no longer shared. */
   refused: 4401,
   /** The session was deleted. */
   gone: 4404,
-  /** It did not read what it was sent; nothing is lost. */
+  /** The client did not read. Nothing is lost. */
   slow: 4408,
-  /** Another server has the session: whoever connects again gets there. */
+  /** Another server owns the session. Reconnecting reaches it. */
   moved: 4421,
-  /** It sent too much. */
+  /** The client sent too much. */
   tooMuch: 4429,
 } as const;
 
-/** What a client says beside what is typed. */
+/** Text frames from the client, in addition to typed bytes. */
 export const TerminalClientFrame = z
   .strictObject({ type: z.literal('resize'), ...TerminalSize.shape })
   .meta({ id: 'TerminalClientFrame' });
 
-/** What it is told beside what is shown. `exit` is the last; an `error` may be about a frame, or why it never began. */
+/** Text frames from the server, in addition to output. `exit` is the last. `error` is about a frame or a failed start. */
 export const TerminalServerFrame = z
   .union([
     z.object({ type: z.literal('exit'), code: z.int() }),
     z.object({ type: z.literal('exit'), signal: z.string() }),
+    HeartbeatFrame,
     ErrorItem,
   ])
   .meta({ id: 'TerminalServerFrame' });

@@ -1,11 +1,9 @@
-/** Decides what a sandbox may reach. Each name is resolved once, and only those addresses are used. */
+/** Decides which hosts a sandbox may reach. Each name is looked up once, and only those addresses are used. */
 
-import { BlockList, isIPv4 } from 'node:net';
-import { networkInterfaces } from 'node:os';
-import type { NetworkDeniedEvent } from '../../protocol/execution-events.ts';
 import { type AllowedHost, type NetworkTarget, parseAllowedHost, parseHost } from '../../protocol/network-hosts.ts';
+import { isPrivateAddress } from './private-addresses.ts';
 
-/** All addresses of a name; undefined where it is not looked up, as others are. */
+/** All addresses of a name; undefined if too many other lookups are running. */
 export type FindAddresses = (name: string) => Promise<readonly string[] | undefined>;
 
 export type DenialReason = 'not_listed' | 'port_not_listed' | 'private_address';
@@ -41,7 +39,7 @@ export class AllowList {
     if (!found) return { kind: 'busy' };
     if (found.length === 0) return { kind: 'unknown' };
     const addresses = found.slice(0, MOST_ADDRESSES).map((address) => normalizedAddress(address));
-    // One that leads into a network of ours beside others is no mistake of a friend's.
+    // Deny the name if any of its addresses is private: a mix of public and private addresses suggests an attack.
     if (!addresses.every((address) => address !== undefined && this.#isReachable(address, port))) {
       return { kind: 'denied', reason: 'private_address' };
     }
@@ -64,7 +62,7 @@ function hasPort({ port }: AllowedHost, wanted: number): boolean {
   return port === undefined ? DEFAULT_PORTS.includes(wanted) : port === wanted;
 }
 
-/** Undefined for one that belongs to a link (`fe80::1%eth0`). */
+/** Undefined for an address with a zone (`fe80::1%eth0`). */
 function normalizedAddress(address: string): string | undefined {
   const host = parseHost(address.includes(':') ? `[${address}]` : address);
   return host?.kind === 'address' ? host.text : undefined;
@@ -74,15 +72,15 @@ function normalizedAddress(address: string): string | undefined {
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
 export interface LookupLimits {
-  /** At a time, including those whose caller has gone. */
+  /** Lookups that may run at once, including those whose caller has disconnected. */
   readonly lookups: number;
-  /** How many may wait for others. */
+  /** Lookups that may wait for a free place. */
   readonly waiting: number;
-  /** From the question on. */
+  /** Timeout of a lookup, including the wait for a place. */
   readonly resolveMs: number;
 }
 
-export class BoundedResolver {
+export class NameLookups {
   readonly #resolve: ResolveName;
   readonly #limits: LookupLimits;
   readonly #waiting = new Set<(hasPlace: boolean) => void>();
@@ -93,7 +91,7 @@ export class BoundedResolver {
     this.#limits = limits;
   }
 
-  /** Nothing where there is no answer, or a late one; undefined where too many others are under way. */
+  /** Empty if no answer arrives in time; undefined if too many other lookups are running. */
   async find(name: string): Promise<readonly string[] | undefined> {
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, this.#limits.resolveMs).unref();
@@ -122,13 +120,13 @@ export class BoundedResolver {
     try {
       return await this.#resolve(name);
     } catch {
-      return []; // there is no such name, as far as anybody here knows
+      return []; // the name does not exist, as far as this resolver knows
     } finally {
       this.#leave();
     }
   }
 
-  /** The one that has waited longest is next. */
+  /** Hands the place to the lookup that has waited longest. */
   #leave(): void {
     const [next] = this.#waiting;
     if (!next) {
@@ -138,98 +136,4 @@ export class BoundedResolver {
     this.#waiting.delete(next);
     next(true);
   }
-}
-
-export type DeniedAttempt = Omit<NetworkDeniedEvent, 'type'>;
-
-const AGAIN_AFTER_MS = 60_000;
-/** How many at once, and how long until there may be one more. */
-const MOST_AT_ONCE = 20;
-const ONE_MORE_MS = 10_000;
-const LONGEST_HOST = 255;
-
-export class DenialLog {
-  readonly #told = new Map<string, number>();
-  #room = MOST_AT_ONCE;
-  #since = 0;
-  #untold = 0;
-
-  /** What to report of this attempt; undefined if it is only counted. */
-  note({ host, port, reason }: DeniedAttempt, nowMs = performance.now()): DeniedAttempt | undefined {
-    const name = printableHost(host);
-    const key = `${name} ${port} ${reason}`;
-    const last = this.#told.get(key);
-    this.#makeRoom(nowMs);
-    if ((last !== undefined && nowMs - last < AGAIN_AFTER_MS) || this.#room < 1) {
-      this.#untold++;
-      return undefined;
-    }
-    this.#room--;
-    this.#told.delete(key);
-    this.#told.set(key, nowMs);
-    for (const [oldest] of this.#told) {
-      if (this.#told.size <= MOST_AT_ONCE * 4) break;
-      this.#told.delete(oldest);
-    }
-    const more = this.#untold;
-    this.#untold = 0;
-    return { host: name, port, reason, ...(more === 0 ? {} : { more }) };
-  }
-
-  #makeRoom(nowMs: number): void {
-    this.#room = Math.min(MOST_AT_ONCE, this.#room + (nowMs - this.#since) / ONE_MORE_MS);
-    this.#since = nowMs;
-  }
-}
-
-/** It comes from the code, and goes to people's screens. */
-function printableHost(host: string): string {
-  return host.slice(0, LONGEST_HOST).replace(/[^\x21-\x7e]/g, '?');
-}
-
-/** Special-purpose ranges of IANA's registry, and the one address of a cloud's own services that lies outside of them. */
-const IPV4 = [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['168.63.129.16', 32],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.88.99.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-] as const;
-
-/** Inside of 2000::/3; everything outside of that is guarded, IPv4 in disguise (NAT64) included. */
-const IPV6 = [
-  ['2001::', 23],
-  ['2001:db8::', 32],
-  ['2002::', 16],
-  ['3fff::', 20],
-] as const;
-
-const ipv4 = new BlockList();
-for (const [network, prefix] of IPV4) ipv4.addSubnet(network, prefix, 'ipv4');
-const ipv6 = new BlockList();
-for (const [network, prefix] of IPV6) ipv6.addSubnet(network, prefix, 'ipv6');
-const global = new BlockList();
-global.addSubnet('2000::', 3, 'ipv6');
-
-/** Of an address in its one spelling. */
-export function isPrivateAddress(address: string): boolean {
-  if (isIPv4(address)) return ipv4.check(address, 'ipv4') || isOwnAddress(address);
-  return !global.check(address, 'ipv6') || ipv6.check(address, 'ipv6') || isOwnAddress(address);
-}
-
-/** A service that listens on this machine's outer address is not for its sandboxes. */
-function isOwnAddress(address: string): boolean {
-  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return own.some((one) => (one.family === 'IPv4' ? one.address : parseHost(`[${one.address}]`)?.text) === address);
 }

@@ -1,6 +1,6 @@
 /**
- * Passes one request or one tunnel on to its target, and refuses requests that two readers could read differently. The
- * proxy's own responses are in plain words, because they show up in the errors of programs that were refused.
+ * Forwards one request or tunnel to its target, and refuses requests that two parsers could read differently. The proxy's own
+ * responses are plain text, because they appear in the errors of refused programs.
  */
 
 import {
@@ -19,12 +19,12 @@ const DEFAULT_PORT = 80;
 
 export interface ProxyRequest {
   readonly target: NetworkTarget;
-  /** The host and port as they are written in a Host header. */
+  /** The host and port as written in a Host header. */
   readonly authority: string;
   readonly path: string;
 }
 
-/** What the request asks for, or why it is not passed on. */
+/** Returns the parsed request, or the reason for refusing it. */
 export function readProxyRequest(request: IncomingMessage): ProxyRequest | string {
   const [, authority, rest = ''] = /^http:\/\/([^/?#\\@]*)([/?][^#]*)?$/i.exec(request.url ?? '') ?? [];
   if (authority === undefined) {
@@ -40,7 +40,7 @@ export function readProxyRequest(request: IncomingMessage): ProxyRequest | strin
   return { target, authority: target.port === DEFAULT_PORT ? name : `${name}:${target.port}`, path };
 }
 
-/** Whether the Host header names another host than the target does, in words. */
+/** Describes a Host header that names a different host from the target; undefined if they agree. */
 export function otherHost(
   { headers }: IncomingMessage,
   { host, port }: NetworkTarget,
@@ -67,11 +67,11 @@ export function forward(
     path: passage.path,
     headers: [...headers, 'Connection', 'close'],
     setHost: false,
-    // Without an agent: one would make a connection of its own.
+    // An agent would open its own connection.
     createConnection: () => socket,
   };
   const failed = () => {
-    // An answer that has begun ends by itself: a server may give one without hearing all of the request.
+    // A response that has begun ends by itself: a server may respond before it has read the whole request.
     if (response.headersSent) return;
     socket.destroy();
     respond(response, unreachableResponse(passage.target));
@@ -82,7 +82,7 @@ export function forward(
       try {
         response.writeHead(reply.statusCode ?? 502, reply.statusMessage, forwardedHeaders(reply));
       } catch {
-        return failed(); // no server that means well answers with such headers
+        return failed(); // no well-meaning server sends such headers
       }
       pipeline(reply, response, () => socket.destroy());
     });
@@ -96,7 +96,7 @@ export function forward(
   }
 }
 
-/** Of one connection each. */
+/** Headers that apply to one connection only. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -110,10 +110,10 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Of the request as a whole; a client that calls one of them its connection's own wants it to be lost on the way. */
+/** Headers of the whole request. A client that declares one of them hop-by-hop wants it dropped on the way. */
 const NEVER_HOP = ['content-length', 'host', 'cookie', 'authorization'];
 
-/** Why a request is not passed on: two readers could see two different ones in it. */
+/** Why a request is ambiguous: two parsers could read it as two different requests. */
 export function ambiguity(request: IncomingMessage): string | undefined {
   const { headersDistinct: all } = request;
   if ((all.host?.length ?? 0) > 1) return 'it has more than one Host header';
@@ -125,7 +125,7 @@ export function ambiguity(request: IncomingMessage): string | undefined {
   return undefined;
 }
 
-/** Pairs of name and value, as they came. */
+/** Name and value pairs, as received. */
 export function forwardedHeaders(message: IncomingMessage, without: readonly string[] = []): string[] {
   const dropped = new Set([...HOP_BY_HOP, ...namedByConnection(message), ...without]);
   const kept: string[] = [];
@@ -142,14 +142,14 @@ function namedByConnection({ headersDistinct }: IncomingMessage): string[] {
 }
 
 export interface TunnelOptions {
-  /** What the client has sent right behind its request. */
+  /** Data that the client sent right after its request. */
   readonly head: Buffer;
   readonly idleMs: number;
 }
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n';
 
-/** The end of one direction is passed on; an error or a silence in both ends both. */
+/** Passes on the end of one direction. An error, or inactivity in both directions, ends both. */
 export function joinSockets(client: Duplex, host: Socket, { head, idleMs }: TunnelOptions): void {
   const end = () => {
     client.destroy();
@@ -166,7 +166,7 @@ export function joinSockets(client: Duplex, host: Socket, { head, idleMs }: Tunn
 
 export interface ProxyResponse {
   readonly status: number;
-  /** In place of the usual words for the status: of a refused tunnel, many programs show nothing else. */
+  /** Replaces the default status text. Many programs show nothing else of a refused tunnel. */
   readonly phrase?: string;
   readonly text: string;
 }
@@ -202,7 +202,7 @@ export function malformedResponse(why: string): ProxyResponse {
 
 export function respond(response: ServerResponse, { status, phrase, text }: ProxyResponse): void {
   if (response.headersSent) return void response.destroy();
-  // What is left of the request is not read.
+  // Drop the rest of the request.
   response.writeHead(status, phrase ?? STATUS_CODES[status] ?? '', {
     'content-type': 'text/plain; charset=utf-8',
     connection: 'close',
@@ -210,7 +210,7 @@ export function respond(response: ServerResponse, { status, phrase, text }: Prox
   response.end(`${text}\n`);
 }
 
-/** Where the request was for a tunnel. */
+/** Responds to a tunnel request. */
 export function respondRaw(socket: Duplex, { status, phrase = STATUS_CODES[status], text }: ProxyResponse): void {
   const body = Buffer.from(`${text}\n`);
   const head = [

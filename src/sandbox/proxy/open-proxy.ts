@@ -1,23 +1,25 @@
-/** Opens the proxy of an environment whose network policy is a list of hosts, and says how pid 1 reaches it. */
+/**
+ * Opens the proxy of a sandbox with an allow-list. Loads the proxy, and with it Node's HTTP module, only if needed; most
+ * sandboxes have no list.
+ */
 
 import { join } from 'node:path';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
-import type { ProxyPort } from '../../protocol/host-payloads.ts';
+import type { ProxyPort } from '../../protocol/kernel-payloads.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
 import type { NetworkProxy } from './proxy.ts';
 
-/** The usual port of a proxy. It is free: the sandbox has a network of its own. */
+/** The usual proxy port. It is always free, because the sandbox has its own network. */
 const PROXY_PORT = 3128;
 
-/** Makes `folder` for its socket. Undefined if the policy is no list of hosts. */
+/** Creates `folder` for the proxy's socket. Undefined if the policy is not a list of hosts. */
 export async function openProxy({ network }: EnvironmentSpec, folder: string): Promise<NetworkProxy | undefined> {
   if (typeof network === 'string') return undefined;
-  // It brings Node's HTTP along, which most sessions never need.
   const { NetworkProxy } = await import('./proxy.ts');
   return await NetworkProxy.open({ allow: network.allow, folder });
 }
 
-/** `inside`: where the environment sees the proxy's folder. */
+/** `inside` is the proxy's folder as the environment sees it. */
 export function proxyPort(inside: string): ProxyPort {
   return { port: PROXY_PORT, socket: join(inside, PROXY_SOCKET) };
 }

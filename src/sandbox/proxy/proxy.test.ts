@@ -5,7 +5,8 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DenialLog, type DeniedAttempt, isPrivateAddress } from './allow-list.ts';
+import { DenialReports, type DeniedAttempt } from './denial-reports.ts';
+import { isPrivateAddress } from './private-addresses.ts';
 import { NetworkProxy } from './proxy.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
@@ -296,7 +297,7 @@ describe('floods', () => {
   });
 
   it('of denied attempts are told of a few times, with how many there were', () => {
-    const denials = new DenialLog();
+    const denials = new DenialReports();
     const one = { host: 'a.example', port: 80, reason: 'not_listed' };
     expect(denials.note(one, 0)).toEqual(one);
     for (let n = 0; n < 99; n++) expect(denials.note(one, n)).toBeUndefined();
@@ -330,6 +331,6 @@ it.each([
   ['93.184.216.34', false],
   ['172.32.0.1', false],
   ['2606:2800:220:1:248:1893:25c8:1946', false],
-])('the address %s is guarded: %s', (address, guarded) => {
-  expect(isPrivateAddress(address)).toBe(guarded);
+])('the address %s is private: %s', (address, isPrivate) => {
+  expect(isPrivateAddress(address)).toBe(isPrivate);
 });

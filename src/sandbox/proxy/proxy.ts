@@ -1,8 +1,8 @@
 /**
- * The way out of a sandbox with an allow-list: an HTTP proxy on a Unix socket in a folder that this sandbox alone sees.
+ * The only way out of a sandbox with an allow-list: an HTTP proxy on a Unix socket, in a folder that only this sandbox sees.
  *
- * Whatever comes in is hostile. It reaches hosts of the list, each by an address that was resolved here and looked at,
- * and nothing else; what it sends through a tunnel is not looked into.
+ * All input is hostile. The proxy connects only to listed hosts, each by an address that it resolved and checked itself. It
+ * does not inspect the data in tunnels.
  */
 
 import { lookup } from 'node:dns/promises';
@@ -14,7 +14,8 @@ import type { Duplex } from 'node:stream';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { type NetworkTarget, parseTarget } from '../../protocol/network-hosts.ts';
 import { PROXY_SOCKET } from '../mount-points.ts';
-import { AllowList, BoundedResolver, DenialLog, type DeniedAttempt, type ResolveName } from './allow-list.ts';
+import { AllowList, NameLookups, type ResolveName } from './allow-list.ts';
+import { DenialReports, type DeniedAttempt } from './denial-reports.ts';
 import {
   ambiguity,
   busyResponse,
@@ -31,23 +32,23 @@ import {
   unresolvedResponse,
 } from './forward.ts';
 
-export interface ProxyOptions {
+interface ProxyOptions {
   readonly allow: readonly string[];
-  /** It is made where it is missing; who may come near it is its parent's matter. */
+  /** Created if missing. Its parent folder controls access to it. */
   readonly folder: string;
   readonly resolve?: ResolveName;
   readonly limits?: Partial<ProxyLimits>;
 }
 
-export interface ProxyLimits {
+interface ProxyLimits {
   readonly connections: number;
   readonly headerBytes: number;
-  /** From the connection to the end of a request's headers. */
+  /** From the connection to the end of the request's headers. */
   readonly headersMs: number;
-  /** A connection on which nothing moves in either direction. */
+  /** Closes a connection without traffic in either direction for this long. */
   readonly idleMs: number;
   readonly resolveMs: number;
-  /** Of names, at a time. Node has half of its threads for them, two of four, and for all sessions together. */
+  /** Name lookups at once, for all sessions. Node uses half of its threads for them, by default two of four. */
   readonly lookups: number;
 }
 
@@ -67,16 +68,16 @@ export class NetworkProxy {
   readonly #list: AllowList;
   readonly #limits: ProxyLimits;
   readonly #server: Server;
-  readonly #denials = new DenialLog();
+  readonly #denials = new DenialReports();
   readonly #open = new Set<Socket>();
   #closed = false;
 
   private constructor({ allow, folder, resolve = resolveHere, limits = {} }: ProxyOptions) {
     this.#limits = { ...LIMITS, ...limits };
-    const lookups = new BoundedResolver(resolve, { ...this.#limits, waiting: this.#limits.connections });
+    const lookups = new NameLookups(resolve, { ...this.#limits, waiting: this.#limits.connections });
     this.#list = new AllowList(allow, (name) => lookups.find(name));
     mkdirSync(folder, { recursive: true });
-    // Whatever the umask of this process is: the sandbox may be another user.
+    // The sandbox may be another user, so the umask must not apply.
     chmodSync(folder, 0o755);
     this.#server = this.#makeServer();
   }
@@ -92,7 +93,7 @@ export class NetworkProxy {
     }
   }
 
-  /** Ends every connection through it. May be called again. */
+  /** Closes every connection. Idempotent. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -111,7 +112,7 @@ export class NetworkProxy {
       insecureHTTPParser: false,
     });
     server.maxConnections = connections;
-    // All of them: those past a number would be left out, and not looked at.
+    // No limit: Node would drop the headers past it, and they would not be checked.
     server.maxHeadersCount = 0;
     server.timeout = idleMs;
     server.on('connection', (socket: Socket) => this.#hold(socket));
@@ -130,7 +131,7 @@ export class NetworkProxy {
   }
 
   async #tunnel(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    // The server does not look after it any more.
+    // The server no longer handles this socket's errors.
     socket.on('error', () => socket.destroy());
     const target = parseTarget(request.url ?? '');
     if (!target) return respondRaw(socket, malformedResponse('CONNECT wants a host and a port in the usual spelling'));
@@ -141,14 +142,14 @@ export class NetworkProxy {
     joinSockets(socket, reached, { head, idleMs: this.#limits.idleMs });
   }
 
-  /** A connection to the target, or what to say instead. */
+  /** Returns a connection to the target, or the response to send instead. */
   async #reach(target: NetworkTarget, client: Duplex): Promise<Socket | ProxyResponse> {
     const verdict = await this.#list.check(target);
     if (verdict.kind === 'unknown') return unresolvedResponse(target);
     if (verdict.kind === 'busy') return busyResponse(target);
     if (verdict.kind === 'denied') {
-      const told = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
-      if (told) this.#tell(told);
+      const denial = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
+      if (denial) this.#tell(denial);
       return deniedResponse(target, verdict.reason);
     }
     const gone = new AbortController();
@@ -169,13 +170,13 @@ export class NetworkProxy {
     try {
       this.onDenied(attempt);
     } catch {
-      // An error of the listener must not end other sessions. The attempt is refused anyway.
+      // An error in the listener must not affect other sessions. The attempt is refused anyway.
     }
   }
 
   #hold(socket: Socket): void {
     this.#open.add(socket);
-    // The host may end while code inside keeps a connection.
+    // Code inside may keep a connection open, which must not keep the host alive.
     socket.unref();
     socket.on('error', () => socket.destroy());
     socket.once('close', () => this.#open.delete(socket));
@@ -188,23 +189,23 @@ async function resolveHere(name: string): Promise<readonly string[]> {
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Undefined if none does, or if the client has gone. */
-export async function connectFirst(
+/** Undefined if no address accepts, or if the client disconnects. */
+async function connectFirst(
   addresses: readonly string[],
   port: number,
   gone: AbortSignal,
 ): Promise<Socket | undefined> {
   for (const host of addresses) {
     if (gone.aborted) return undefined;
-    // An address, never a name: nothing is looked up again.
+    // Connect to an address, never a name, so that nothing is resolved again.
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
-    // Until its owner listens.
+    // Handle errors until the new owner listens.
     socket.on('error', () => socket.destroy());
     try {
       await once(socket, 'connect', { signal: AbortSignal.any([gone, AbortSignal.timeout(CONNECT_TIMEOUT_MS)]) });
       return socket;
     } catch {
-      socket.destroy(); // refused, unreachable or too slow: perhaps the next one
+      socket.destroy(); // refused, unreachable or too slow: try the next one
     }
   }
   return undefined;

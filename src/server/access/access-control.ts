@@ -18,14 +18,14 @@ import { UserStore } from './user-store.ts';
 
 export interface AccessOptions {
   readonly storage: Pick<Storage, 'documents' | 'events'>;
-  /** Where `admin-token` lies. */
+  /** The folder of `admin-token`. */
   readonly dataDir: string;
   readonly rates?: RateOptions | undefined;
   /** For wrong credentials, and for new ones. */
   readonly credentialRates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;
-  /** How much of the audit log `sweep` leaves: 1 GB and a million entries by default. */
+  /** How much of the audit log `sweep` keeps. Default: 1 GB and a million entries. */
   readonly auditLimits?: TrimLimits | undefined;
   readonly clock?: Clock;
   /** Milliseconds that never go back, for quotas. */
@@ -91,7 +91,7 @@ export class AccessControl implements AsyncDisposable {
     return principalOf(this.users, found.value, { kind: 'token', id: found.id, name: found.value.name });
   }
 
-  /** The admin `local`, for what the server does by itself, such as making the first login link. */
+  /** The admin `local`, for actions of the server itself, such as creating the first login link. */
   localAdmin(): Principal {
     return localAdmin;
   }

@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { AuditLog, networkOf, Refusals } from './audit-log.ts';
+import { AuditLog } from './audit-log.ts';
+import { networkOf, Refusals } from './refusals.ts';
 
 /** Of the log only what is added to it. */
 function failingLog() {

@@ -1,31 +1,24 @@
-/** The audit log: an append-only event log. Refusals are always counted and written at a bounded rate. */
+/** The audit log: an append-only event log of what users do and what is refused. */
 
-import { isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AuditEntry, type AuditRecord, type RefusalKind } from '../../protocol/access-models.ts';
+import { AuditEntry, type AuditRecord } from '../../protocol/access-models.ts';
 import type { EventLog, LoggedEvent, TrimLimits } from '../../storage/contract.ts';
 import { type Principal, requireScope } from './authorization.ts';
+import { type Refusal, type RefusalOptions, Refusals } from './refusals.ts';
 
 /** Agent keys hold no null character. */
 export const AUDIT_KEY = '\0audit';
 
-/** Names, addresses and paths come from outside, and may be as long as anybody likes. */
+/** Names, addresses and paths come from clients and may have any length. */
 const MOST_CHARACTERS = 300;
-/** How long `appendSoon` gathers entries, so that a client that asks again at once does not wait for the last write. */
+/**
+ * How long `appendSoon` collects entries, so that a client that repeats a request at once does not wait for the previous write.
+ */
 const GATHER_MS = 20;
-/** How many entries one page reads while it looks for matching ones. */
+/** How many entries one page examines for matching ones. */
 const MOST_LOOKED_AT = 10_000;
-/** How many entries are kept while storage fails. */
+/** How many entries to keep while storage fails. */
 const MOST_BUFFERED = 1000;
-
-/** `action` is `refused` if it came by no route, and `from` is `local` if it came by no connection. */
-export type Refusal = Omit<AuditEntry, 'kind' | 'outcome' | 'suppressed' | 'action' | 'from'> & {
-  readonly kind: RefusalKind;
-  readonly action?: string;
-  readonly from?: string;
-  /** Default: `refused`. */
-  readonly outcome?: 'refused' | 'failed';
-};
 
 export interface AuditPage {
   readonly entries: readonly AuditRecord[];
@@ -80,13 +73,13 @@ export class AuditLog {
     return this.#flushing;
   }
 
-  /** For `admin`. From the first entry after `after`, in order. */
+  /** Requires `admin`. Entries after `after`, in order. */
   read(by: Principal, options: AuditQuery = {}): AsyncIterable<AuditRecord> {
     requireScope(by, 'admin');
     return this.#read(options);
   }
 
-  /** For `admin`. As `read`, but reads a bounded part of the log: `next` says where to go on, up to `last`. */
+  /** Requires `admin`. Like `read`, but examines a bounded part of the log: `next` is where to continue, up to `last`. */
   async page(by: Principal, { after = 0, limit = 100, ...wanted }: AuditQuery = {}): Promise<AuditPage> {
     requireScope(by, 'admin');
     await this.flush();
@@ -99,7 +92,7 @@ export class AuditLog {
       if (entry) entries.push(entry);
       if (entries.length >= limit) break;
     }
-    // Others may have added some meanwhile.
+    // Others may have added entries in the meantime.
     return { entries, next, last: Math.max(last, next) };
   }
 
@@ -118,7 +111,7 @@ export class AuditLog {
     await this.flush();
   }
 
-  /** With what was buffered before, which waits for the next time where storage fails. */
+  /** Also writes buffered entries. If storage fails, they stay buffered. */
   async #write(entries: readonly AuditEntry[], flushed: boolean): Promise<void> {
     const buffered = this.#buffered.splice(0);
     if (buffered.length + entries.length === 0) return;
@@ -126,7 +119,7 @@ export class AuditLog {
       await this.#events.append(AUDIT_KEY, [...buffered, ...entries], { flushed });
     } catch (error) {
       this.#buffered.unshift(...buffered);
-      // Of a storage that is away for long the latest are kept.
+      // During a long failure of storage, keeps the latest entries.
       this.#buffered.splice(0, this.#buffered.length - MOST_BUFFERED);
       throw error;
     }
@@ -172,140 +165,3 @@ function bounded(entry: AuditEntry): AuditEntry {
 /** How a credential is written in the log. */
 export const authMethodText = ({ kind, id }: Principal['authMethod']): string =>
   kind === 'server' ? kind : `${kind} ${id}`;
-
-interface RefusalOptions {
-  /** Entries of one user and kind at once; after that, one each `everyMs`. */
-  readonly burst?: number;
-  /** The same for all unknown addresses together. */
-  readonly burstOfUnknown?: number;
-  readonly everyMs?: number;
-  /** Users and addresses that are known at a time. */
-  readonly most?: number;
-  /** Milliseconds that never go back. */
-  readonly elapsed?: () => number;
-}
-
-interface AuditSource {
-  left: number;
-  at: number;
-  suppressed: number;
-  /** The last of those that have no entry yet. */
-  last: AuditEntry | undefined;
-}
-
-/**
- * Refusals on their way to the log. A client that is refused again and again must not fill the log, nor push out what
- * others did: each user, and each unknown address, gets a few entries per kind, then one a minute with a count.
- */
-export class Refusals {
-  readonly counts = new Map<RefusalKind, number>();
-  readonly #write: (entry: AuditEntry) => void;
-  readonly #options: Required<RefusalOptions>;
-  /** By kind and user or address. The one that was heard of longest ago comes first. */
-  readonly #sources = new Map<string, AuditSource>();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(write: (entry: AuditEntry) => void, options: RefusalOptions = {}) {
-    this.#write = write;
-    const { burst = 10, burstOfUnknown = 100, everyMs = 60_000, most = 5_000 } = options;
-    this.#options = { burst, burstOfUnknown, everyMs, most, elapsed: options.elapsed ?? (() => performance.now()) };
-  }
-
-  refused({ kind, action = 'refused', from = 'local', outcome = 'refused', ...rest }: Refusal): void {
-    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
-    const entry: AuditEntry = { ...rest, kind, action, from, outcome };
-    const known = rest.userId ?? rest.session;
-    const own = this.#source(`${kind} ${known ?? networkOf(from)}`, this.#options.burst);
-    // Addresses are cheap: all unknown clients also share one limit.
-    const shared = known === undefined ? this.#source(`${kind} `, this.#options.burstOfUnknown) : undefined;
-    const full = [own, shared].find((source) => source && source.left < 1);
-    if (full) {
-      this.#suppress(full, entry);
-      return;
-    }
-    own.left--;
-    if (shared) shared.left--;
-    this.#tell(own, entry);
-  }
-
-  /** Writes down what is still without an entry. */
-  flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    for (const source of this.#sources.values()) if (source.last) this.#tell(source, source.last, 1);
-  }
-
-  #source(key: string, burst: number): AuditSource {
-    const { elapsed, everyMs, most } = this.#options;
-    const at = elapsed();
-    const known = this.#sources.get(key) ?? { left: burst, at, suppressed: 0, last: undefined };
-    known.left = Math.min(burst, known.left + (at - known.at) / everyMs);
-    known.at = at;
-    this.#sources.delete(key);
-    this.#sources.set(key, known);
-    if (this.#sources.size > most) this.#forget();
-    return known;
-  }
-
-  #suppress(source: AuditSource, entry: AuditEntry): void {
-    source.suppressed++;
-    source.last = entry;
-    this.#timer ??= setTimeout(() => this.#settle(), this.#options.everyMs).unref();
-  }
-
-  /** `counted`: how many of the suppressed ones this entry itself stands for. */
-  #tell(source: AuditSource, entry: AuditEntry, counted = 0): void {
-    const suppressed = source.suppressed - counted;
-    source.suppressed = 0;
-    source.last = undefined;
-    this.#write({ ...entry, ...(suppressed > 0 ? { suppressed } : {}) });
-  }
-
-  /** Nothing may have come since that could have told of them. */
-  #settle(): void {
-    this.#timer = undefined;
-    const { elapsed, everyMs } = this.#options;
-    let waiting = false;
-    for (const source of this.#sources.values()) {
-      if (!source.last) continue;
-      source.left += (elapsed() - source.at) / everyMs;
-      source.at = elapsed();
-      if (source.left < 1) {
-        waiting = true;
-        continue;
-      }
-      source.left--;
-      this.#tell(source, source.last, 1);
-    }
-    if (waiting) this.#timer = setTimeout(() => this.#settle(), everyMs).unref();
-  }
-
-  /** What it did not tell yet goes to the next one, so that the number of entries stays bounded and no count is lost. */
-  #forget(): void {
-    for (const [key, source] of this.#sources) {
-      this.#sources.delete(key);
-      if (!source.last) return;
-      const [kind = ''] = key.split(' ');
-      const shared = this.#sources.get(`${kind} `) ?? { left: 0, at: source.at, suppressed: 0, last: undefined };
-      shared.suppressed += source.suppressed;
-      shared.last ??= source.last;
-      this.#sources.set(`${kind} `, shared);
-      return;
-    }
-  }
-}
-
-/** An IPv6 network of 64 bits is one customer of a provider, who has all of its addresses. */
-export function networkOf(address: string): string {
-  if (!isIPv6(address) || address.startsWith('::ffff:')) return address;
-  const [head = ''] = address.split('%');
-  const [before = '', after] = head.split('::');
-  const left = before === '' ? [] : before.split(':');
-  const right = after === undefined || after === '' ? [] : after.split(':');
-  const zeros = after === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
-  const groups = [...left, ...Array.from({ length: zeros }, () => '0'), ...right];
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
-}

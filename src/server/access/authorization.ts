@@ -5,7 +5,7 @@ import { rights, roles } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UserStore } from './user-store.ts';
 
-/** The user whose token lies in the data folder. */
+/** The user whose token is in the data folder. */
 export const LOCAL = 'local';
 
 /** Who sends a request, and what they may do. */
@@ -13,12 +13,12 @@ export interface Principal {
   readonly userId: string;
   readonly userName: string;
   readonly role: Role;
-  /** What the role and the credential both allow. */
+  /** The scopes that both the role and the credential allow. */
   readonly scopes: readonly Scope[];
   readonly authMethod: AuthMethod;
 }
 
-/** How the principal authenticated. `id` is no secret: it is shown, and is the key of the rate limit. */
+/** How the principal authenticated. `id` is not secret: it is shown, and is the key of the rate limit. */
 export type AuthMethod =
   | { readonly kind: 'token'; readonly id: string; readonly name: string }
   | { readonly kind: 'login'; readonly id: string; readonly tokenId?: string }

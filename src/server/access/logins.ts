@@ -86,7 +86,7 @@ export class Logins {
     return this.#principal(found.value, found.id);
   }
 
-  /** What a page must send with each request that changes something. */
+  /** The token that a page must send with each request that changes something. */
   csrfOf(cookie: string): string {
     return derived(cookie, 'csrf');
   }
@@ -158,7 +158,7 @@ interface ExpiringSecretsOptions {
   readonly clock: Clock;
   readonly collection: string;
   readonly ttlMs: number;
-  /** Of one user. The oldest are evicted. */
+  /** Per user. The oldest are evicted. */
   readonly most: number;
 }
 
@@ -191,7 +191,7 @@ class ExpiringSecrets {
     return found && isAlive(found.value, this.#clock()) ? found : undefined;
   }
 
-  /** As `find`, and deletes it. If several try at once, one gets it. */
+  /** Like `find`, and deletes the login. If several requests try at once, one gets it. */
   async take(secret: string): Promise<Found<StoredGrant> | undefined> {
     const found = await this.find(secret);
     return found && (await this.#grants.delete(found.id)) ? found : undefined;

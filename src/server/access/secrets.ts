@@ -17,7 +17,7 @@ export function newId(length: number): string {
 
 export const digestOf = (secret: string): string => hash('sha256', secret);
 
-/** In constant time. Compares digests, never secrets. */
+/** Compares digests in constant time, never the secrets. */
 export function sameDigest(one: string, other: string): boolean {
   const [first, second] = [Buffer.from(one), Buffer.from(other)];
   return first.length === second.length && timingSafeEqual(first, second);
@@ -64,7 +64,7 @@ export const parseToken = (text: string): TokenParts | undefined => userTokens.p
 export const sessionTokenText = (parts: TokenParts): string => sessionTokens.format(parts);
 export const parseSessionToken = (text: string): TokenParts | undefined => sessionTokens.parse(text);
 
-/** The largest step back of the clock that is tolerated. After a larger one, what was made later is not valid. */
+/** The largest backward jump of the clock that is tolerated. After a larger one, secrets created later are not valid. */
 const TOLERANCE_MS = 5 * 60_000;
 
 export interface Lifetime {
@@ -73,10 +73,10 @@ export interface Lifetime {
   readonly expiresAt?: number | undefined;
 }
 
-/** Not valid before its creation either: setting the clock back must not revive what has expired. */
+/** Not valid before its creation either: setting the clock back must not revive expired secrets. */
 export function isAlive({ createdAt, expiresAt }: Lifetime, now: number): boolean {
   return expiresAt === undefined || (now < expiresAt && now >= createdAt - TOLERANCE_MS);
 }
 
-/** Expired for good, not only because the clock was set back. */
+/** Permanently expired, not only because the clock was set back. */
 export const isOver = ({ expiresAt }: Lifetime, now: number): boolean => expiresAt !== undefined && now >= expiresAt;

@@ -119,12 +119,12 @@ export class SessionTokens {
     }
   }
 
-  /** As `check`, but does not count a call: for the server itself. */
+  /** Like `check`, but without counting a call: for the server itself. */
   async peek(token: string): Promise<TokenBinding> {
     return bindingOf((await this.#good(token)).value);
   }
 
-  /** At the end of a turn. From the next call on its tokens do not work. */
+  /** Called at the end of a turn. Its tokens stop working from the next call on. */
   async revoke(turn: string): Promise<void> {
     await this.#remove('task', turn);
   }

@@ -1,11 +1,12 @@
 /** API tokens: one document each, by id, with the SHA-256 of the secret. Deleting the document revokes the token. */
 
 import { z } from 'zod';
+import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { CreateToken, Scope, type TokenInfo, UserId } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { parseInput } from '../../protocol/parse.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { parseInput } from '../request-errors.ts';
 import { type Principal, requireScope, scopesOf, withImpliedScopes } from './authorization.ts';
 import {
   digestOf,
@@ -53,6 +54,8 @@ export class TokenStore {
   readonly #clock: Clock;
   readonly #users: TokensOptions['users'];
   readonly #touching = new Map<string, Promise<unknown>>();
+  /** Per user, one at a time, so that two concurrent requests cannot both take the last place. */
+  readonly #creations = new KeyedSerialQueue<string>();
 
   constructor({ documents, clock, users }: TokensOptions) {
     this.#tokens = new Collection(documents, 'tokens', StoredToken);
@@ -70,12 +73,14 @@ export class TokenStore {
     const wanted = scopes ? withImpliedScopes(scopes) : allowed;
     const refused = wanted.find((scope) => !allowed.includes(scope));
     if (refused) throw new CellaError('FORBIDDEN', `A token of ${user} made here cannot have the scope ${refused}.`);
-    await this.#checkCount(userId);
-    const parts = { id: newId(16), secret: newSecret() };
-    const createdAt = this.#clock();
-    const expiresAt = expiresInMs === undefined ? undefined : createdAt + expiresInMs;
-    const info = await this.issue(parts, { name, userId, scopes: wanted, createdAt, expiresAt });
-    return { token: tokenText(parts), info };
+    return await this.#creations.run(userId, async () => {
+      await this.#checkCount(userId);
+      const parts = { id: newId(16), secret: newSecret() };
+      const createdAt = this.#clock();
+      const expiresAt = expiresInMs === undefined ? undefined : createdAt + expiresInMs;
+      const info = await this.issue(parts, { name, userId, scopes: wanted, createdAt, expiresAt });
+      return { token: tokenText(parts), info };
+    });
   }
 
   /** Tokens of oneself, or of the named user for `admin`, without secrets, oldest first. */
@@ -151,7 +156,7 @@ export class TokenStore {
   }
 
   async #isOrphan({ userId }: StoredToken): Promise<boolean> {
-    // A user whose document cannot be read is still there.
+    // A user with an unreadable document still exists.
     return this.#users.find(userId).then(
       (user) => user === undefined,
       () => false,

@@ -2,9 +2,9 @@
 
 import { CreateUser, UpdateUser, User, UserId, UserName } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { parseInput } from '../../protocol/parse.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
-import { parseInput } from '../request-errors.ts';
 import { LOCAL, type Principal, requireScope } from './authorization.ts';
 import { newId } from './secrets.ts';
 
@@ -47,9 +47,9 @@ export class UserStore {
     return user;
   }
 
-  /** By name or id: oneself, or anybody for `admin`. NOT_FOUND. */
+  /** By name or id: the principal's own user, or any user for `admin`. Throws NOT_FOUND. */
   async get(by: Principal, nameOrId: string): Promise<User> {
-    // The name may belong to another user by now.
+    // The name may belong to another user now.
     const own = nameOrId === by.userId || nameOrId === by.userName;
     if (!own) requireScope(by, 'admin');
     return (await this.#need(own ? by.userId : nameOrId)).value;

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
-import { ByteBudget } from '../request-limits.ts';
+import { ByteLimit } from '../request-limits.ts';
 import { endToEndHeaders, listItems, openSocket, proxySocket } from './peer-proxy.ts';
 
 it('passes on what is for the other end, and not what is for one connection', () => {
@@ -56,9 +56,9 @@ it('ends a client whose messages the other server does not take, where they hold
   const [front, back] = servers as [WebSocketServer, WebSocketServer];
   const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;
   back.on('connection', (socket) => socket.pause());
-  const held = new ByteBudget(32 * PIECE.length);
+  const held = new ByteLimit(32 * PIECE.length);
   const { signal } = new AbortController();
-  const limits = { patienceMs: 60_000, bufferBytes: 8 * PIECE.length, gone: signal, ending: signal };
+  const limits = { slowClientTimeoutMs: 60_000, bufferBytes: 8 * PIECE.length, gone: signal, closing: signal };
   front.on('connection', async (client) => {
     client.pause();
     const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });

@@ -1,4 +1,4 @@
-/** Passes a request or a WebSocket on to the server that owns the session, and its answer back. */
+/** Forwards a request or a WebSocket to the server that owns the session, and returns its response. */
 
 import { type Agent, type IncomingMessage, type OutgoingHttpHeaders, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
@@ -11,27 +11,27 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 interface ProxiedRequest {
-  /** Of the other server. */
+  /** The address of the other server. */
   readonly url: string;
   readonly method: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
   readonly headers: OutgoingHttpHeaders;
   readonly body?: Readable | undefined;
   readonly agent: Agent;
-  /** Ends it: the client has gone, or the other server has. */
+  /** Aborts when the client has disconnected or the other server is gone. */
   readonly signal: AbortSignal;
-  /** Ends the client's connection where the answer breaks off. */
+  /** Closes the client's connection if the response breaks off. */
   readonly cut: () => void;
-  /** Told when all of it is over, however it went. */
+  /** Called when the exchange is over, with or without an error. */
   readonly onEnd: () => void;
 }
 
-/** How long the other server may take to be reached at all. */
+/** How long connecting to the other server may take. */
 const CONNECT_MS = 3000;
 const AGAIN_MS = 1000;
 
-/** Of the connection, and not of what is sent on it. */
+/** Headers of the connection, not of the forwarded message. */
 const OF_CONNECTION = new Set(
   'connection keep-alive proxy-connection proxy-authorization te trailer transfer-encoding upgrade expect host'.split(
     ' ',
@@ -61,7 +61,7 @@ export function proxyRequest({
     else reached();
   });
   request.on('response', (answer) => resolve(toResponse(answer, method, cut)));
-  // After the answer has begun, its stream tells.
+  // After the response has begun, its stream reports errors.
   request.on('error', (cause) => reject(unanswered(cause)));
   request.on('close', () => {
     reached();
@@ -72,13 +72,13 @@ export function proxyRequest({
   return promise;
 }
 
-/** Of a header that is a list. In one pass, however many blanks a client puts between them. */
+/** Splits a list header in one pass, even if a client sends many blanks. */
 export function listItems(list: string): string[] {
   const words = list.split(',').map((word) => word.trim());
   return words.filter((word) => word !== '');
 }
 
-/** Without what is for one connection alone. */
+/** Removes headers that apply to one connection only. */
 export function endToEndHeaders(headers: IncomingMessage['headersDistinct']): Record<string, string[]> {
   const named = new Set((headers.connection ?? []).flatMap((value) => listItems(value.toLowerCase())));
   const passed = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name) && !named.has(name));
@@ -108,34 +108,34 @@ async function* chunksOf(answer: IncomingMessage): AsyncGenerator<Uint8Array> {
 }
 
 interface SocketTarget {
-  /** Of the other server. */
+  /** The address of the other server. */
   readonly url: string;
   readonly path: string;
   readonly headers: OutgoingHttpHeaders;
   readonly protocols: readonly string[];
-  /** The other server has gone. */
+  /** Aborts when the other server is gone. */
   readonly gone: AbortSignal;
 }
 
 export interface ProxySocketOptions {
-  /** How long a side may take to read what it was sent. */
-  readonly patienceMs: number;
-  /** How much may wait for a side. */
+  /** How long a side may take to read the data sent to it. */
+  readonly slowClientTimeoutMs: number;
+  /** How much data may wait for a side. */
   readonly bufferBytes: number;
-  /** For what the client has sent, until the other server takes it. */
+  /** Reserves memory for the client's data until the other server takes it. */
   readonly hold: ByteReservation;
-  /** The other server has gone. */
+  /** Aborts when the other server is gone. */
   readonly gone: AbortSignal;
-  /** This server ends. */
-  readonly ending: AbortSignal;
+  /** Aborts when this server shuts down. */
+  readonly closing: AbortSignal;
 }
 
-/** A kernel may have to be woken first. */
+/** The other server may have to resume a kernel first. */
 const HANDSHAKE_MS = 60_000;
 const CLOSING_MS = 2000;
 const MOST_REFUSAL_BYTES = 64 * 1024;
 
-/** The other server's end of it, which is not read before somebody takes it; or why there is none. */
+/** Opens a socket to the other server, which is not read before it is used; or returns its refusal. */
 export async function openSocket({ gone, ...target }: SocketTarget): Promise<WebSocket | Response> {
   const { promise, resolve, reject } = Promise.withResolvers<WebSocket | Response>();
   const socket = connect(target);
@@ -145,7 +145,7 @@ export async function openSocket({ gone, ...target }: SocketTarget): Promise<Web
   });
   socket.once('unexpected-response', async (_request, answer) => {
     await refusalOf(answer).then(resolve, reject);
-    // It would stay in its handshake for ever.
+    // Otherwise it would stay in its handshake forever.
     socket.terminate();
   });
   socket.on('error', (cause) => reject(unanswered(cause)));
@@ -164,9 +164,9 @@ function connect({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>):
 }
 
 export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxySocketOptions): void {
-  const { gone, ending, hold } = options;
+  const { gone, closing, hold } = options;
   const moved = () => endBoth(client, owner, CloseCode.moved, 'the session has moved');
-  const stopped = () => endBoth(client, owner, CloseCode.stopping, 'the server is ending');
+  const stopped = () => endBoth(client, owner, CloseCode.closing, 'the server is shutting down');
   const slow = () => endBoth(client, owner, CloseCode.slow, 'too slow');
   const keep = (waiting: number) => {
     try {
@@ -187,29 +187,33 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
     if (isSendable(code)) close(owner, code, reason.toString());
     else owner.terminate();
   });
-  const aborting = [onAbort(gone, moved), onAbort(ending, stopped)];
+  const aborting = [onAbort(gone, moved), onAbort(closing, stopped)];
   owner.resume();
 }
 
-interface PipeOptions extends Pick<ProxySocketOptions, 'patienceMs' | 'bufferBytes'> {
-  /** Told that a side does not read. */
+interface PipeOptions extends Pick<ProxySocketOptions, 'slowClientTimeoutMs' | 'bufferBytes'> {
+  /** Called if a side does not read. */
   readonly slow: () => void;
-  /** Told how many bytes wait for it. */
+  /** Called with the number of waiting bytes. */
   readonly keep: (waiting: number) => void;
 }
 
-function pipeFrames(from: WebSocket, to: WebSocket, { patienceMs, bufferBytes, slow, keep }: PipeOptions): void {
-  let patience: NodeJS.Timeout | undefined;
+function pipeFrames(
+  from: WebSocket,
+  to: WebSocket,
+  { slowClientTimeoutMs, bufferBytes, slow, keep }: PipeOptions,
+): void {
+  let timer: NodeJS.Timeout | undefined;
   const taken = () => {
     if (to.readyState === WebSocket.OPEN) keep(to.bufferedAmount);
     if (!from.isPaused || to.bufferedAmount > bufferBytes) return;
-    clearTimeout(patience);
+    clearTimeout(timer);
     from.resume();
   };
   const passed = () => {
     if (from.isPaused || to.bufferedAmount <= bufferBytes) return;
     from.pause();
-    patience = setTimeout(slow, patienceMs);
+    timer = setTimeout(slow, slowClientTimeoutMs);
   };
   const put = (send: (done: () => void) => void) => {
     if (to.readyState !== WebSocket.OPEN) return;
@@ -221,8 +225,8 @@ function pipeFrames(from: WebSocket, to: WebSocket, { patienceMs, bufferBytes, s
   from.on('ping', (data) => put((done) => to.ping(data, undefined, done)));
   from.on('pong', (data) => put((done) => to.pong(data, undefined, done)));
   from.on('error', () => {}); // closing follows
-  from.once('close', () => clearTimeout(patience));
-  to.once('close', () => clearTimeout(patience));
+  from.once('close', () => clearTimeout(timer));
+  to.once('close', () => clearTimeout(timer));
 }
 
 function endBoth(client: WebSocket, owner: WebSocket, code: number, reason: string): void {
@@ -231,7 +235,7 @@ function endBoth(client: WebSocket, owner: WebSocket, code: number, reason: stri
 }
 
 function close(socket: WebSocket, code: number, reason: string): void {
-  // One that is paused would never see that the other side agrees.
+  // A paused socket would never see that the other side agrees to close.
   socket.resume();
   socket.close(code, reason);
   setTimeout(() => socket.terminate(), CLOSING_MS).unref();
@@ -250,7 +254,7 @@ async function refusalOf(answer: IncomingMessage): Promise<Response> {
     if (bytes <= MOST_REFUSAL_BYTES) parts.push(part);
   }
   const { statusCode: status = 502, headers } = answer;
-  // What agrees to nothing cannot say that it switches to something.
+  // Only an error status can refuse an upgrade.
   if (status < 400) throw unanswered(new Error(`it answered with ${status}`));
   const type = { 'content-type': headers['content-type'] ?? 'application/json' };
   const after = headers['retry-after'] === undefined ? {} : { 'retry-after': headers['retry-after'] };

@@ -1,7 +1,7 @@
 /** What was passed on to another server ends when that server has gone, and when it is silent for long. */
 
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { PeerMonitor } from './peers.ts';
+import { afterEach, beforeEach, expect, it, test, vi } from 'vitest';
+import { ClusterPeerMonitor, ForwardSigner } from './peers.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -10,7 +10,7 @@ const peer = { id: 'a', url: 'http://127.0.0.1:1' };
 const here = async () => true;
 
 test('a server that keeps its lock and never answers is given up', async () => {
-  using monitor = new PeerMonitor({ isAlive: here, answers: () => new Promise(() => {}) });
+  using monitor = new ClusterPeerMonitor({ isAlive: here, answers: () => new Promise(() => {}) });
   const { gone } = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(20_000);
   expect(gone.aborted).toBe(false);
@@ -21,7 +21,7 @@ test('a server that keeps its lock and never answers is given up', async () => {
 
 test('a server that answers is waited for, however long it takes, and is not asked all the time', async () => {
   const answers = vi.fn<() => Promise<boolean>>(here);
-  using monitor = new PeerMonitor({ isAlive: here, answers });
+  using monitor = new ClusterPeerMonitor({ isAlive: here, answers });
   using watched = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(600_000);
   expect(watched.gone.aborted).toBe(false);
@@ -29,8 +29,35 @@ test('a server that answers is waited for, however long it takes, and is not ask
 });
 
 test('a server whose lock is gone is given up at once', async () => {
-  using monitor = new PeerMonitor({ isAlive: async () => false, answers: here });
+  using monitor = new ClusterPeerMonitor({ isAlive: async () => false, answers: here });
   const { gone } = monitor.watch(peer);
   await vi.advanceTimersByTimeAsync(1500);
   expect(gone.aborted).toBe(true);
+});
+
+const signer = new ForwardSigner('a secret that the servers share');
+const request = {
+  method: 'POST',
+  path: '/v1/sessions/ses_1/execute?x=1',
+  authorization: 'Bearer t',
+  cookie: undefined,
+};
+const hop = { from: 'one', client: '10.1.2.3' };
+
+it('is read by whoever has the secret, for the request that it was made for', () => {
+  expect(signer.read(request, signer.sign(request, hop))).toEqual(hop);
+  expect(new ForwardSigner('a secret that the servers share').read(request, signer.sign(request, hop))).toEqual(hop);
+});
+
+it('is nothing for another request, with another secret, or changed in any way', () => {
+  const mark = signer.sign(request, hop);
+  const forged = new ForwardSigner('another').sign(request, hop);
+  expect(signer.read({ ...request, path: '/v1/sessions/ses_2/execute?x=1' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, method: 'DELETE' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, authorization: 'Bearer u' }, mark)).toBeUndefined();
+  expect(signer.read({ ...request, cookie: 'cella=x' }, mark)).toBeUndefined();
+  const [text = '', mac = ''] = mark.split('.');
+  const other = Buffer.from(JSON.stringify({ ...hop, client: '6.6.6.6' })).toString('base64url');
+  const wrong = [forged, `${other}.${mac}`, `${text}.${'A'.repeat(43)}`, text, '', '.', `${mark}x`, 'x'.repeat(10_000)];
+  for (const one of [...wrong, undefined]) expect(signer.read(request, one)).toBeUndefined();
 });

@@ -1,14 +1,13 @@
 /**
- * The servers that share a storage: their addresses, and the sessions with a kernel there. A server is alive while it holds
- * the lock of its own name, so one that was killed or suspended for long is not.
+ * The servers that share a storage: their addresses, and the sessions with a kernel there. A server counts as alive while it
+ * holds the lock of its name, so not after it was killed or suspended for long.
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore, Lock, Storage } from '../../storage/contract.ts';
-import { ForwardSigner } from './forward-mark.ts';
 
 const PEERS = 'daemons';
 const SECRETS = 'daemon-secrets';
@@ -17,7 +16,7 @@ const SECRET = 'hops';
 const Peer = z.object({
   url: z.url(),
   version: z.string(),
-  /** The sessions that have a live kernel there, and what it does. */
+  /** The sessions with a live kernel there, and the kernel's state. */
   live: z.record(z.string(), z.enum(['idle', 'running'])),
 });
 export type Peer = z.infer<typeof Peer>;
@@ -27,7 +26,7 @@ type States = ReadonlyMap<string, SessionInfo['state']>;
 interface PeerAnnouncement {
   readonly url: string;
   readonly version: string;
-  /** The sessions with live kernels, as they are now. */
+  /** The current sessions with live kernels. */
   readonly live: () => Promise<Peer['live']>;
 }
 
@@ -37,7 +36,7 @@ const PUBLISH_MS = 1000;
 export class Peers implements AsyncDisposable {
   readonly id: string;
   readonly forwardSigner: ForwardSigner;
-  /** Which storage it is that they share: another one, or one that was emptied, has another. */
+  /** Identifies the shared storage. Another storage, or one that was emptied, has another id. */
   readonly storageId: string;
   readonly #storage: Storage;
   readonly #lock: Lock;
@@ -62,10 +61,10 @@ export class Peers implements AsyncDisposable {
     return peers;
   }
 
-  /** From here on, other servers forward requests for the sessions of this one. */
+  /** From now on, other servers forward requests for the sessions of this one. */
   async announce(facts: PeerAnnouncement): Promise<void> {
     await this.#publish(facts);
-    // While it was suspended, others may have removed its entry.
+    // Others may have removed this server's entry while it was suspended.
     this.#lock.watch(() => {
       this.#published = '';
     });
@@ -75,7 +74,7 @@ export class Peers implements AsyncDisposable {
     }, PUBLISH_MS).unref();
   }
 
-  /** Undefined if there is no such server that is alive. */
+  /** Undefined if no such server is alive. */
   async find(id: string): Promise<Peer | undefined> {
     const found = await this.#storage.documents.get(PEERS, id);
     const peer = Peer.safeParse(found?.value);
@@ -86,7 +85,7 @@ export class Peers implements AsyncDisposable {
     return (await this.#storage.locks.ownerOf(lockOf(id))) !== undefined;
   }
 
-  /** What the kernels of all other servers do. */
+  /** The states of the kernels of all other servers. */
   async states(): Promise<States> {
     const states = new Map<string, SessionInfo['state']>();
     for (const { id, value } of await this.#all()) {
@@ -124,10 +123,10 @@ export class Peers implements AsyncDisposable {
   }
 }
 
-/** No agent can have such a key. */
+/** No agent key can be equal to this. */
 const lockOf = (id: string): string => `\0daemon ${id}`;
 
-/** Made by the first of them. */
+/** The first server creates it. */
 async function secretOf(documents: DocumentStore): Promise<string> {
   await documents.put(SECRETS, SECRET, { secret: randomBytes(32).toString('base64url') }, { ifRevision: 0 });
   const kept = z.object({ secret: z.string().min(43) }).safeParse((await documents.get(SECRETS, SECRET))?.value);
@@ -136,7 +135,7 @@ async function secretOf(documents: DocumentStore): Promise<string> {
 }
 
 interface Watched extends Disposable {
-  /** Aborted when the server is no longer there. */
+  /** Aborts when the server is gone. */
   readonly gone: AbortSignal;
 }
 
@@ -148,7 +147,7 @@ export interface PeerAddress {
 interface PeerMonitorOptions {
   /** Whether it holds the lock of its name. A suspended process may keep that for long. */
   readonly isAlive: (id: string) => Promise<boolean>;
-  /** Whether it answers a request, whatever else it does. */
+  /** Whether it answers a request, even if busy. */
   readonly answers: (other: PeerAddress, signal: AbortSignal) => Promise<boolean>;
 }
 
@@ -156,18 +155,18 @@ interface Watch {
   readonly other: PeerAddress;
   readonly gone: AbortController;
   users: number;
-  /** When it has answered last, and whether it is being asked. */
+  /** The time of its last answer. */
   answeredAt: number;
   asking: boolean;
 }
 
 const LOOK_MS = 1000;
-/** How long after its last answer it is asked again, and how long all in all it may say nothing. */
+/** How long after its last answer to ask again, and how long it may stay silent in total. */
 const ASK_AFTER_MS = 10_000;
 const LONGEST_SILENCE_MS = 30_000;
 
 /** Watches servers that requests were forwarded to. If one is gone or does not respond, what waits for it is aborted. */
-export class PeerMonitor implements Disposable {
+export class ClusterPeerMonitor implements Disposable {
   readonly #options: PeerMonitorOptions;
   readonly #watches = new Map<string, Watch>();
   #timer: NodeJS.Timeout | undefined;
@@ -176,7 +175,7 @@ export class PeerMonitor implements Disposable {
     this.#options = options;
   }
 
-  /** Until it is disposed of, which may be done again. */
+  /** Watches until the result is disposed. Disposing is idempotent. */
   watch(other: PeerAddress): Watched {
     const { id } = other;
     const fresh = { other, gone: new AbortController(), users: 0, answeredAt: performance.now(), asking: false };
@@ -210,7 +209,7 @@ export class PeerMonitor implements Disposable {
       return this.#giveUp(id, watch, `it has not answered for ${LONGEST_SILENCE_MS / 1000} s`);
     }
     if (silentMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
-    // Storage that fails says nothing about other servers.
+    // A failure of storage says nothing about other servers.
     if (await this.#options.isAlive(id).catch(() => true)) return;
     this.#giveUp(id, watch, 'it is no longer there');
   }
@@ -218,7 +217,7 @@ export class PeerMonitor implements Disposable {
   async #ask(watch: Watch): Promise<void> {
     watch.asking = true;
     const deadline = AbortSignal.timeout(ASK_AFTER_MS);
-    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // as if it had said nothing
+    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // counts as silence
     watch.asking = false;
     if (answered) watch.answeredAt = performance.now();
   }
@@ -226,5 +225,52 @@ export class PeerMonitor implements Disposable {
   #giveUp(id: string, watch: Watch, why: string): void {
     if (this.#watches.get(id) === watch) this.#watches.delete(id);
     watch.gone.abort(new Error(why));
+  }
+}
+
+export const FORWARD_HEADER = 'x-cella-hop';
+
+const ForwardMark = z.strictObject({
+  /** The server that forwarded it. */
+  from: z.string().max(200),
+  /** The address of the client. */
+  client: z.string().max(100),
+});
+export type ForwardMark = z.infer<typeof ForwardMark>;
+
+/** The only request that the mark is valid for. */
+interface MarkedRequest {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  readonly authorization?: string | undefined;
+  readonly cookie?: string | undefined;
+}
+
+const HEADER = /^([A-Za-z0-9_-]{1,600})\.([A-Za-z0-9_-]{43})$/;
+
+export class ForwardSigner {
+  readonly #secret: string;
+
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  sign(request: MarkedRequest, hop: ForwardMark): string {
+    const text = Buffer.from(JSON.stringify(hop)).toString('base64url');
+    return `${text}.${this.#mac(request, text).toString('base64url')}`;
+  }
+
+  /** Undefined if there is no valid mark. */
+  read(request: MarkedRequest, header: string | undefined): ForwardMark | undefined {
+    const [, text, mac] = HEADER.exec(header ?? '') ?? [];
+    if (text === undefined || mac === undefined) return undefined;
+    if (!timingSafeEqual(this.#mac(request, text), Buffer.from(mac, 'base64url'))) return undefined;
+    return ForwardMark.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
+  }
+
+  #mac({ method, path, authorization = '', cookie = '' }: MarkedRequest, text: string): Buffer {
+    const signed = JSON.stringify([text, method, path, authorization, cookie]);
+    return createHmac('sha256', this.#secret).update(signed).digest();
   }
 }

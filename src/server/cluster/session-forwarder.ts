@@ -9,10 +9,9 @@ import { omitUndefined } from '../../lib/omit-undefined.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
-import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/request-context.ts';
-import { ownedElsewhere } from '../sessions/session-lock.ts';
+import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/server-context.ts';
+import { ownedElsewhere } from '../sessions/session-ending.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
-import { FORWARD_HEADER } from './forward-mark.ts';
 import {
   endToEndHeaders,
   listItems,
@@ -21,14 +20,14 @@ import {
   proxyRequest,
   proxySocket,
 } from './peer-proxy.ts';
-import { type Peer, type PeerAddress, PeerMonitor, type Peers } from './peers.ts';
+import { ClusterPeerMonitor, FORWARD_HEADER, type Peer, type PeerAddress, type Peers } from './peers.ts';
 
 export interface SessionForwarderOptions {
   readonly peers: Peers;
-  readonly host: SessionManager;
+  readonly sessions: SessionManager;
   /** The token of the admin `local`, for clients of the local socket that sent none. */
   readonly adminTokenPath: string;
-  readonly sockets: Pick<ProxySocketOptions, 'patienceMs' | 'bufferBytes' | 'ending'>;
+  readonly sockets: Pick<ProxySocketOptions, 'slowClientTimeoutMs' | 'bufferBytes' | 'closing'>;
 }
 
 /** Forwards the length of the body with the body, so that no byte of it is read as another request. */
@@ -47,12 +46,15 @@ interface Target extends Peer {
 export class SessionForwarder implements Disposable {
   readonly #options: SessionForwarderOptions;
   readonly #agents = { http: new Agent({ keepAlive: true }), https: new TlsAgent({ keepAlive: true }) };
-  readonly #monitor: PeerMonitor;
+  readonly #monitor: ClusterPeerMonitor;
 
   constructor(options: SessionForwarderOptions) {
     this.#options = options;
     const isThere = (id: string) => options.peers.isAlive(id);
-    this.#monitor = new PeerMonitor({ isAlive: isThere, answers: (other, signal) => this.#answers(other, signal) });
+    this.#monitor = new ClusterPeerMonitor({
+      isAlive: isThere,
+      answers: (other, signal) => this.#answers(other, signal),
+    });
   }
 
   /** The response of the server that owns the session; undefined if this server is to answer. `claim`: it becomes the owner if there is none. */
@@ -94,8 +96,8 @@ export class SessionForwarder implements Disposable {
   }
 
   async #find(session: SessionInfo, claim: boolean): Promise<Target | undefined> {
-    const { host, peers } = this.#options;
-    const id = (await host.owningServer(session)) ?? (claim ? await this.#claim(session) : undefined);
+    const { sessions, peers } = this.#options;
+    const id = (await sessions.owningServer(session)) ?? (claim ? await this.#claim(session) : undefined);
     if (id === undefined) return undefined;
     // If a process that is no server owns it, this server answers with the error.
     const peer = await peers.find(id);
@@ -104,13 +106,13 @@ export class SessionForwarder implements Disposable {
 
   /** The session has no owner: this server claims it before it reads the body. Another server may be faster. */
   async #claim(session: SessionInfo): Promise<string | undefined> {
-    const { host } = this.#options;
+    const { sessions } = this.#options;
     try {
-      await host.open(session.id);
+      await sessions.open(session.id);
       return undefined;
     } catch (error) {
       if (!(error instanceof CellaError && error.code === 'SESSION_ELSEWHERE')) throw error;
-      return await host.owningServer(session);
+      return await sessions.owningServer(session);
     }
   }
 
@@ -154,8 +156,9 @@ export class SessionForwarder implements Disposable {
     c.set('forwarded', true);
     const left = () => {
       watched[Symbol.dispose]();
-      // If the client closed properly, the other side has been told.
-      if (!(owner instanceof Response)) setTimeout(() => owner.terminate(), this.#options.sockets.patienceMs).unref();
+      // If the client closed properly, the other side already knows.
+      if (!(owner instanceof Response))
+        setTimeout(() => owner.terminate(), this.#options.sockets.slowClientTimeoutMs).unref();
     };
     if (owner instanceof Response) {
       left();

@@ -1,6 +1,6 @@
 /**
- * The keys of model providers, each of one user: encrypted where they are stored, and opened only for a call that this
- * user's prompt has caused. There is no key that several share, and none stands in for another.
+ * The keys of model providers, each of one user: encrypted in storage, and decrypted only for a call that this user's prompt
+ * has caused. No two users share a key, and no key replaces another.
  */
 
 import { z } from 'zod';
@@ -14,11 +14,11 @@ import {
 } from '../../protocol/access-models.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { parseInput } from '../../protocol/parse.ts';
 import { Collection, type Found } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { type Principal, requireScope } from '../access/authorization.ts';
 import type { UserStore } from '../access/user-store.ts';
-import { parseInput } from '../request-errors.ts';
 import { type EnvironmentKeys, Keyring, keyFilePath, Sealed, seal, unseal } from './master-key.ts';
 
 const Stored = z.object({
@@ -33,7 +33,7 @@ type Stored = z.infer<typeof Stored>;
 export interface CredentialOptions {
   readonly documents: DocumentStore;
   readonly users: Pick<UserStore, 'get'>;
-  /** Where `master-key` lies, unless a key is given. */
+  /** The folder of `master-key`, unless a key is given. */
   readonly dataDir: string;
   readonly masterKey?: EnvironmentKeys | undefined;
   readonly clock?: Clock;
@@ -44,7 +44,7 @@ export class CredentialStore {
   readonly #users: CredentialOptions['users'];
   readonly #keys: Keyring;
   readonly #clock: Clock;
-  /** Nothing is encrypted under a key that a rotation is about to forget. */
+  /** Serialises changes, so that nothing is encrypted with a key that a rotation is about to delete. */
   readonly #queue = new SerialQueue();
 
   constructor({ documents, users, dataDir, masterKey, clock = Date.now }: CredentialOptions) {
@@ -54,7 +54,7 @@ export class CredentialStore {
     this.#clock = clock;
   }
 
-  /** One's own, or that of the named user for `admin`. It replaces the previous one. */
+  /** Sets the principal's own key, or for `admin` that of the named user. Replaces the previous one. */
   async set(by: Principal, provider: Provider, value: string, user = by.userName): Promise<CredentialInfo> {
     const { id: userId } = await this.#of(by, user);
     const text = parseInput(CredentialValue, value, 'credential');
@@ -75,7 +75,7 @@ export class CredentialStore {
     });
   }
 
-  /** For the server's own use: the key of this user, or CREDENTIAL_MISSING, or CREDENTIAL_UNREADABLE. */
+  /** For the server's own use: this user's key. Throws CREDENTIAL_MISSING or CREDENTIAL_UNREADABLE. */
   async reveal(userId: string, provider: Provider): Promise<string> {
     const found = await this.#stored.get(idOf(userId, provider));
     if (!found) throw missing(userId, provider);
@@ -83,8 +83,8 @@ export class CredentialStore {
   }
 
   /**
-   * For `admin`: encrypts all anew. A key in a file is replaced by another; one that was given is the one to change to,
-   * with the one before in CELLA_OLD_MASTER_KEY. May be called again if it was interrupted.
+   * Requires `admin`. Encrypts all credentials again. A key in a file is replaced by a new one. A given key is the new one,
+   * with the previous key in CELLA_OLD_MASTER_KEY. Can be repeated after an interruption.
    */
   async rotate(by: Principal): Promise<Rotation> {
     requireScope(by, 'admin');
@@ -117,7 +117,7 @@ export class CredentialStore {
       if (await this.#reseal(found)) rotated += 1;
       else left.push({ userId, provider });
     }
-    // An older key may yet be needed for those.
+    // The remaining credentials may still need an older key.
     if (left.length === 0) await this.#keys.prune();
     return { rotated, left };
   }
@@ -138,7 +138,7 @@ export class CredentialStore {
     }
   }
 
-  /** False where no key opens it. One that somebody sets or deletes meanwhile is theirs. */
+  /** False if no key decrypts it. Leaves a credential alone that another request sets or deletes. */
   async #reseal({ id, revision, value }: Found<Stored>): Promise<boolean> {
     const { userId, provider } = value;
     const text = await this.#open(value).catch((error: unknown) => {

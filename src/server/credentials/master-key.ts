@@ -15,7 +15,7 @@ import {
 import { CellaError } from '../../protocol/errors.ts';
 import { guarded } from '../../storage/file/file-errors.ts';
 
-/** As CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY hold them. */
+/** In the format of CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY. */
 export interface EnvironmentKeys {
   readonly current?: string | undefined;
   readonly old?: string | undefined;
@@ -112,7 +112,7 @@ async function readOrMakeKeys(path: string): Promise<Buffer[]> {
   throw unusable(path, 'it went away as soon as it was made');
 }
 
-/** Leaves a file alone that somebody else has made meanwhile: `link`, unlike `rename`, replaces nothing. */
+/** Keeps a file that another process has created: `link`, unlike `rename`, replaces nothing. */
 async function createKeys(path: string, keys: readonly Buffer[]): Promise<void> {
   const temporary = temporaryPath(path);
   try {
@@ -183,7 +183,7 @@ export const Sealed = z.object({
 });
 export type Sealed = z.infer<typeof Sealed>;
 
-/** Whose it is, and what it is called. */
+/** The owner and the name of an encrypted value. */
 interface AssociatedData {
   readonly userId: string;
   readonly name: string;

@@ -100,9 +100,17 @@ async function* since(
 /** `at`: when it happened, if the event says so, else when it was written. */
 export function toEvent({ seq, at, event }: LoggedEvent): SessionEvent {
   const own = typeof event === 'object' && event !== null && 'at' in event ? Number(event.at) : at;
-  const body = SessionEventBody.safeParse(event);
+  const body = SessionEventBody.safeParse(withCurrentNames(event));
   if (body.success) return { seq, at: own, ...body.data };
   throw new CellaError('STORAGE_FAILED', `Event ${seq} of the session cannot be read: ${body.error.message}.`);
+}
+
+/** Earlier versions wrote `woken` for `resumed` and `names` for `variables`. */
+function withCurrentNames(event: unknown): unknown {
+  if (typeof event !== 'object' || event === null) return event;
+  if ('woken' in event) return { ...event, resumed: event.woken };
+  if ('names' in event) return { ...event, variables: event.names };
+  return event;
 }
 
 function notYet(after: number, last: number): CellaError {

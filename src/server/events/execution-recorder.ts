@@ -15,7 +15,7 @@ import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { ExecuteOptions } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
-import type { ServerExecution } from '../sessions/session-executions.ts';
+import type { ServerExecution } from '../sessions/server-execution.ts';
 import type { OutputFiles, OutputFileWriter } from './output-files.ts';
 import type { SessionLog } from './session-log.ts';
 
@@ -62,7 +62,7 @@ export class ExecutionRecorder implements AsyncDisposable {
         await this.#display(await bundleOf(event.data));
         break;
       case 'progress':
-        this.#writer.add({ ...event, execution: this.#execution }, event.text.length);
+        this.#writer.add({ ...event, execution: this.#execution });
         break;
       case 'input_request':
         // A client must see it before it can be answered.
@@ -112,7 +112,7 @@ export class ExecutionRecorder implements AsyncDisposable {
     if (moved) return await moved.write(text);
     this.#inline += text.length;
     if (this.#inline <= this.#limits.inlineBytes && text.length <= this.#limits.eventBytes) {
-      this.#writer.add({ type, text, execution: this.#execution }, text.length);
+      this.#writer.add({ type, text, execution: this.#execution });
       return;
     }
     const output = await this.#outputs.begin('txt', this.#limits.fileBytes);
@@ -127,7 +127,7 @@ export class ExecutionRecorder implements AsyncDisposable {
     const execution = this.#execution;
     this.#inline += bytes;
     if (bytes <= this.#limits.eventBytes && this.#inline <= this.#limits.inlineBytes) {
-      this.#writer.add({ type: 'display', execution, data: withoutPieces(data) }, bytes);
+      this.#writer.add({ type: 'display', execution, data: withoutPieces(data) });
     } else if (this.#kept + bytes <= this.#limits.fileBytes) {
       this.#kept += bytes;
       this.#writer.add({ type: 'display', execution, file: await this.#outputs.keep('json', text) });
@@ -215,7 +215,7 @@ export class BackgroundRecorder {
 
   /** The progress of packages that are installed before a kernel starts. */
   recordProgress(text: string): void {
-    this.#parts.writer.add({ type: 'progress', background: true, task: 'deps.sync', text }, text.length);
+    this.#parts.writer.add({ type: 'progress', background: true, task: 'deps.sync', text });
   }
 
   /** Resolves when the session is closed. */
@@ -223,7 +223,7 @@ export class BackgroundRecorder {
     const { writer } = this.#parts;
     for await (const event of session.background()) {
       const body = await toLogEvent(event, this.#parts).catch(() => undefined); // its file could not be written
-      if (body) writer.add(body, 'text' in body ? (body.text?.length ?? 0) : 0);
+      if (body) writer.add(body);
       if (writer.full) await writer.room();
     }
   }
@@ -234,8 +234,8 @@ async function toLogEvent(
   { outputs, limits, owner: ownerOf }: BackgroundRecorderParts,
 ): Promise<SessionEventBody> {
   if (event.type === 'saved') {
-    const { id, names, bytes, lost } = event;
-    return { type: 'saved', checkpoint: id, names, bytes, lost: [...lost] };
+    const { id, ...facts } = event;
+    return { ...facts, checkpoint: id };
   }
   if (event.type === 'network_denied') return event;
   const number = event.type === 'progress' ? undefined : event.execution;

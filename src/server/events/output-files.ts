@@ -59,10 +59,10 @@ export class OutputFiles {
     };
   }
 
-  async readText(file: string): Promise<string> {
+  async readBytes(file: string): Promise<Buffer> {
     const parts: Uint8Array[] = [];
     for await (const part of (await this.open(file)).read()) parts.push(part);
-    return Buffer.concat(parts).toString('utf8');
+    return Buffer.concat(parts);
   }
 
   /** Removes files from before a time, and the oldest if all together are too large. */

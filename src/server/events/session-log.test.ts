@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { newCounters } from '../sessions/session-services.ts';
+import { newCounters } from '../sessions/session-types.ts';
+import { toEvent } from './event-stream.ts';
 import { LogState, SessionLog } from './session-log.ts';
 
 const EXECUTION = 'exe_0000000000000000';
@@ -78,7 +79,7 @@ test('nobody is told of an event before it is written', async () => {
 
 test('whoever writes much waits until there is room', async () => {
   const { writer } = newWriter();
-  for (let number = 0; number < 30; number++) writer.add(out('x'), 100_000);
+  for (let number = 0; number < 30; number++) writer.add(out('x'.repeat(100_000)));
   expect(writer.full).toBe(true);
   await writer.room();
   await writer.settled();
@@ -178,4 +179,18 @@ test('what can wait is written with what comes next', async () => {
   expect([await first, await last]).toEqual([1, 2]);
   expect(log.appends).toBe(1);
   expect(await writer.write(started, { soon: true })).toBe(3);
+});
+
+test('events of earlier versions are read under the names of today', () => {
+  const lost = [{ name: 's', reason: 'a socket' }];
+  const woken = { savedAgoMs: 5, restored: ['x'], lost };
+  expect(toEvent({ seq: 1, at: 1, event: { ...ended, woken } })).toEqual({
+    ...{ seq: 1, at: 1, ...ended },
+    resumed: woken,
+  });
+  const saved = { type: 'saved', checkpoint: 'c', bytes: 3, lost };
+  expect(toEvent({ seq: 2, at: 1, event: { ...saved, names: 4 } })).toEqual({
+    ...{ seq: 2, at: 1, ...saved },
+    variables: 4,
+  });
 });

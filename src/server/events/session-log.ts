@@ -4,11 +4,12 @@
  * many were lost and that what ran has failed.
  */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import { CellaError } from '../../protocol/errors.ts';
 import { isExecutionEnd, type SessionEvent, type SessionEventBody } from '../../protocol/session-events.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { ownedElsewhere } from '../sessions/session-lock.ts';
-import type { Counters } from '../sessions/session-services.ts';
+import { ownedElsewhere } from '../sessions/session-ending.ts';
+import type { Counters } from '../sessions/session-types.ts';
 
 /** How long a small event waits to be written together with others. */
 const GATHER_MS = 2;
@@ -22,6 +23,21 @@ interface WriteFailure {
   readonly counted: number;
   readonly error: CellaError;
   lost: number;
+}
+
+/** The pause before storage is tried again. */
+const RETRY_WRITE_MS = 500;
+
+/** Tries until storage accepts it. Throws if the session is closed first: the next server records what is missing. */
+export async function writeEventually(write: () => Promise<void>, isClosed: () => boolean): Promise<void> {
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      if (isClosed()) throw error;
+      await delay(RETRY_WRITE_MS, undefined, { ref: false });
+    }
+  }
 }
 
 export interface SessionLogParts {
@@ -76,22 +92,22 @@ export class SessionLog {
     for (const onChange of this.#readers) onChange();
   }
 
-  /** Written soon, together with what comes next. `size`: about how many bytes it takes. */
-  add(event: SessionEventBody, size = 0): void {
+  /** Written soon, together with what comes next. */
+  add(event: SessionEventBody): void {
     if (this.#closed) return;
-    this.#queue.push(newLogEntry(event, { size }));
+    this.#queue.push(newLogEntry(event));
     this.#beginSoon();
   }
 
   /** Written at once, or `soon`, together with what comes next. Resolves with its number when it is durable. */
-  write(event: SessionEventBody, { size = 0, flushed = false, soon = false } = {}): Promise<number> {
+  write(event: SessionEventBody, { flushed = false, soon = false } = {}): Promise<number> {
     const written = Promise.withResolvers<number>();
     // A caller who does not await it gets failures through `onFailure`.
     written.promise.catch(() => {});
     if (this.#closed) {
       written.reject(new CellaError('SESSION_CLOSED', 'The session was closed.'));
     } else {
-      this.#queue.push(newLogEntry(event, { size, flushed, written }));
+      this.#queue.push(newLogEntry(event, { flushed, written }));
       if (soon) this.#beginSoon();
       else this.#begin();
     }
@@ -249,8 +265,9 @@ const BATCH_EVENTS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /** Beyond this, writers wait. */
 const HIGH_WATER = 2 * 1024 * 1024;
-/** Bytes of an event beside its text. */
+/** Bytes of an event beside its texts, and of what is no text in it. */
 const EVENT_COST = 128;
+const ITEM_COST = 8;
 
 type TimedEvent = SessionEventBody & { readonly at: number };
 
@@ -263,9 +280,18 @@ interface LogEntry {
   readonly written: PromiseWithResolvers<number> | undefined;
 }
 
-function newLogEntry(event: SessionEventBody, facts: Partial<Omit<LogEntry, 'event'>> = {}): LogEntry {
-  const { size = 0, flushed = false, written } = facts;
-  return { event: { at: Date.now(), ...event }, size: size + EVENT_COST, flushed, written };
+function newLogEntry(event: SessionEventBody, facts: Partial<Pick<LogEntry, 'flushed' | 'written'>> = {}): LogEntry {
+  const { flushed = false, written } = facts;
+  return { event: { at: Date.now(), ...event }, size: EVENT_COST + sizeOf(event), flushed, written };
+}
+
+/** About how many bytes it takes: those of its texts, and something for each item. */
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return ITEM_COST;
+  let size = ITEM_COST;
+  for (const item of Object.values(value)) size += sizeOf(item);
+  return size;
 }
 
 class WriteQueue {

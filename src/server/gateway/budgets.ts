@@ -1,15 +1,17 @@
-/** Spending limits of sessions and users. A call reserves its worst-case cost until its real cost is known. */
+/** Spending limits of sessions and users. A call reserves its worst-case cost until its real cost is known and recorded. */
 
+import type { Logger } from 'pino';
 import { onAbort } from '../../lib/abort.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { UsageCounts } from '../../protocol/turn.ts';
+import type { TokenUsage, UsageCounts } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
 import type { UserQuotas } from '../quotas/user-quotas.ts';
-import { callerGone } from './gateway-errors.ts';
 import { costOf, type ModelPolicy, type Price } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';
+import { callerGone } from './upstream.ts';
 import { tokensIn, type UsageLedger } from './usage-ledger.ts';
+import type { ResponseUsageReader } from './usage-reader.ts';
 
 export interface BudgetsOptions {
   readonly rules: ModelPolicy;
@@ -22,14 +24,14 @@ interface BudgetLimits {
   readonly tokens?: number | undefined;
 }
 
-/** Whose budget it is, and what to do when it is used up. */
+/** Message parts: whose budget it is, and what to do when it is used up. */
 interface BudgetText {
   readonly who: string;
   readonly when: string;
   readonly advice: string;
 }
 
-/** Never filled again. */
+/** A session's budget is never refilled. */
 const ofSession: BudgetText = {
   who: 'This session',
   when: '',
@@ -59,7 +61,7 @@ export class Budgets {
     this.#parts = parts;
   }
 
-  /** Reserves the worst-case cost of the call until it is disposed of. BUDGET_EXCEEDED if the budget is used up. */
+  /** Reserves the call's worst-case cost until disposed of. Throws BUDGET_EXCEEDED if the budget is used up. */
   async reserve(
     { session, userId }: TokenBinding,
     { model, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
@@ -102,7 +104,7 @@ function checkSpent({ who, when, advice }: BudgetText, limits: BudgetLimits, { u
   }
 }
 
-/** What it would cost is not known, so that no budget could hold. */
+/** A budget cannot be enforced if the cost is unknown. */
 function unpriced(model: string | undefined): CellaError {
   const price = `${model}=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`;
   return new CellaError(
@@ -115,15 +117,15 @@ function unpriced(model: string | undefined): CellaError {
   );
 }
 
-/** A client that hangs up before the provider reports the usage would not be charged for it. */
+/** A client that disconnects before the provider reports the usage would not be charged for it. */
 const unbounded = (name: string): CellaError =>
   new CellaError('INVALID_REQUEST', `How much ${name} refers to is not known beforehand, and there is a budget.`, {
     advice: 'Send the conversation itself.',
   });
 
-/** A budget that a call is on. */
+/** A budget that a call counts against. */
 interface ReservedBudget {
-  /** Whose it is. */
+  /** Identifies the session or user. */
   readonly key: string;
   readonly usd?: number | undefined;
   readonly tokens?: number | undefined;
@@ -134,17 +136,17 @@ interface ReservedBudget {
 
 interface OpenReservations {
   readonly calls: Set<CostEstimate>;
-  /** How often something was settled: what was read of the ledger before that is out of date. */
+  /** How many calls were settled. Ledger values read before the latest one are outdated. */
   settled: number;
   change: PromiseWithResolvers<void>;
-  /** Calls that wait or run. At 0 the entry is removed. */
+  /** Waiting and running calls. At 0 the entry is removed. */
   users: number;
 }
 
 class Reservations {
   readonly #open = new Map<string, OpenReservations>();
 
-  /** Dispose of it once the cost of the call is saved. ABORTED if the caller no longer waits. */
+  /** Dispose of the result once the cost of the call is saved. Throws ABORTED if the caller no longer waits. */
   async take(budgets: readonly ReservedBudget[], estimate: CostEstimate, signal: AbortSignal): Promise<Disposable> {
     const held = budgets.map((budget) => ({ budget, open: this.#hold(budget.key) }));
     const leave = () => {
@@ -184,12 +186,12 @@ interface Reserving {
   readonly open: OpenReservations;
 }
 
-/** True if the call is reserved in all budgets; false if something changed and it is worth another try. */
+/** Returns true if the call is reserved in all budgets, and false if a budget changed and the caller should retry. */
 async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal: AbortSignal): Promise<boolean> {
   const before = held.map(({ open }) => open.settled);
   const used = await Promise.all(held.map(({ budget }) => budget.used()));
   if (held.some(({ open }, at) => open.settled !== before[at])) return false;
-  // Nothing is awaited from here until the call is reserved: of several at once, each sees the others.
+  // No await from here until the call is reserved, so that concurrent calls see each other.
   const looked = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
   for (const { budget, used: spent } of looked) budget.check(spent);
   const tight = looked.find((each) => !hasRoom(each, call));
@@ -198,7 +200,7 @@ async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal
   return tight === undefined;
 }
 
-/** A single call always fits: its cost is only an estimate. */
+/** A single call always fits, because its cost is only an estimate. */
 function hasRoom({ budget, open, used }: Reserving & { readonly used: CostEstimate }, call: CostEstimate): boolean {
   if (open.calls.size === 0) return true;
   const all = [used, call, ...open.calls];
@@ -229,11 +231,94 @@ interface CostEstimate {
   readonly tokens: number;
 }
 
-/** For input without reported counts: it may have been written to a cache, which some providers charge more for. */
-export const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
+/** For input without reported counts: it may have been written to a cache, which costs more at some providers. */
+const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
 
-/** A token has at least one byte. Digits and rare characters come close to that, so an agent could choose such text. */
+/** Assumes one byte per token. Digits and rare characters come close to that, and an agent could choose such text. */
 export function estimateOf(bytes: number, wanted: number, price: Price | undefined): CostEstimate {
   const counts = { input: bytes, output: wanted, cacheRead: 0, cacheWrite: 0 };
   return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + wanted };
+}
+
+export interface ChargingOptions {
+  readonly rules: ModelPolicy;
+  readonly usage: Pick<UsageLedger, 'add'>;
+  readonly log?: Logger | undefined;
+  /** Called after each call's usage is saved. */
+  readonly onUsage?: ((binding: TokenBinding, usage: TokenUsage) => void) | undefined;
+}
+
+interface FinishedCall {
+  readonly binding: TokenBinding;
+  readonly modelRequest: ModelRequest;
+  readonly timing: CallTiming;
+  readonly reader: ResponseUsageReader;
+}
+
+/** Charges the call even if the agent disconnected midway: the provider produced the output. */
+export async function chargeCall(
+  parts: ChargingOptions,
+  { binding, modelRequest, timing, reader }: FinishedCall,
+): Promise<void> {
+  const { rules, usage, log, onUsage } = parts;
+  const { workedMs } = timing;
+  if (workedMs === undefined) return;
+  const unreported = {
+    // The upper bound: a token has at least one byte.
+    input: modelRequest.body?.length ?? 0,
+    output: maxProduced(modelRequest, { workedMs, isOver: reader.isOver }),
+  };
+  const { counts, model = modelRequest.model, reported } = reader.reading(unreported);
+  const price = rules.priceOf(model ?? '') ?? rules.priceOf(modelRequest.model ?? '');
+  const used: TokenUsage = {
+    ...counts,
+    costUsd: price && costOf(counts, reported.input ? price : worstCasePrice(price)),
+    model: model?.slice(0, 200),
+  };
+  const estimated = !reported.input || !reported.output;
+  await usage.add(binding, { usage: used, estimated });
+  const { session, turn, userId } = binding;
+  log?.info({ session, turn, userId, ...used, estimated }, 'model call');
+  onUsage?.(binding, used);
+}
+
+/** Upper bound on tokens per answer: the fastest models of these providers produce a few hundred. */
+const MOST_PER_SECOND = 500;
+/** How long a provider may keep producing after the client disconnects. */
+const NOTICED_MS = 2000;
+
+export class CallTiming {
+  readonly #clock: () => number;
+  #heardAt: number | undefined;
+  #refused = false;
+
+  constructor(clock: () => number = () => performance.now()) {
+    this.#clock = clock;
+  }
+
+  /** The connection is open, so from now on the provider may have the request. */
+  sent(): void {
+    this.#heardAt = this.#clock();
+  }
+
+  /** Errors and redirects are not charged. */
+  answered(status: number): void {
+    this.#refused = status < 200 || status >= 300;
+  }
+
+  /** How long the provider has had the request. Undefined if it never received or has refused it. */
+  get workedMs(): number | undefined {
+    return this.#heardAt === undefined || this.#refused ? undefined : this.#clock() - this.#heardAt;
+  }
+}
+
+/** The maximum number of output tokens produced so far. `isOver`: the answer is complete. */
+export function maxProduced(
+  { outputLimit: wanted, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
+  { workedMs, isOver }: { readonly workedMs: number; readonly isOver: boolean },
+): number {
+  // The provider always completes an answer that is not a stream.
+  if (!isOver && !streamed) return wanted.tokens;
+  const ms = Math.max(0, workedMs) + (isOver ? 0 : NOTICED_MS);
+  return Math.min(wanted.tokens, Math.ceil((ms * MOST_PER_SECOND) / 1000) * wanted.answers);
 }

@@ -1,45 +1,45 @@
 /**
- * Checks the fields of a message against the list of its API while the message is scanned. Nothing of it is parsed, so that
- * a message takes no more time and memory than it has bytes. The lists are in `providers/`.
+ * Checks the fields of a message against its API's list during the scan. It parses nothing, so time and memory stay
+ * proportional to the message's size. The lists are in `providers/`.
  */
 
 import type { ScanListener } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
-/** What may stand in one place. Lists are looked through: their items stand in the same place. */
+/** What is allowed in one place. The items of a list count as being in the list's place. */
 export type Shape = Fields | 'free';
 
 export interface Fields {
   readonly fields: ReadonlyMap<string, Shape | (() => Shape)>;
-  /** The values that the field `type` may have; any value if this is left out. */
+  /** The allowed values of the field `type`. Default: any value. */
   readonly types?: RegExp | undefined;
   /** Values of `type` with which the provider reaches other hosts. */
   readonly remoteTypes?: RegExp | undefined;
-  /** Whether the provider reaches other hosts with what stands here: always, or with an address that is no `data:` URL. */
+  /** Whether the provider reaches other hosts for this value: always, or if it is an address other than a `data:` URL. */
   readonly remote?: 'always' | 'address' | undefined;
 }
 
 type Nested = Readonly<Record<string, Shape | (() => Shape)>>;
 
-/** `plain`: the names of fields that hold no objects, separated by blanks. `nested`: fields that do, or that are free-form. */
+/** `plain`: space-separated names of fields without objects. `nested`: fields with objects, or free-form fields. */
 export function fields(plain: string, nested: Nested = {}, rules: Omit<Fields, 'fields'> = {}): Fields {
   const names = plain.split(/\s+/).filter((name) => name !== '');
   return { fields: new Map([...names.map((name) => [name, PLAIN] as const), ...Object.entries(nested)]), ...rules };
 }
 
-/** `free` for each of the names: their content is data of the user's or the model's, such as the input of a tool. */
+/** Marks the names as `free`: they contain data of the user or the model, such as a tool's input. */
 export const free = (names: string): Nested => Object.fromEntries(names.split(/\s+/).map((name) => [name, 'free']));
 
 /** A text that matches one of these words. */
-export const oneOf = (...words: readonly string[]): RegExp =>
+export const oneOfFields = (...words: readonly string[]): RegExp =>
   new RegExp(`^(?:${words.join('|').replace(/\s+/g, '|')})$`);
 
-/** A text, number or word, or a list of these: an object here has a field that nobody knows. */
+/** A scalar or a list of scalars. Any field of an object in this place is unknown. */
 const PLAIN: Fields = { fields: new Map() };
-/** An address that the provider fetches from, unless it is a `data:` URL. */
+/** An address that the provider fetches, unless it is a `data:` URL. */
 export const ADDRESS: Fields = { ...PLAIN, remote: 'address' };
 
-/** Why a message does not pass. `at`: the place, such as `messages[3].content[0].shell`. */
+/** Why a message is refused. `at`: the path, such as `messages[3].content[0].shell`. */
 export type Finding =
   | { readonly kind: 'unknown field'; readonly at: string }
   | { readonly kind: 'unknown type'; readonly at: string; readonly type: string }
@@ -47,9 +47,9 @@ export type Finding =
 
 export interface FieldRules {
   readonly shape: Shape;
-  /** Fields and types that the operator has added. */
+  /** Fields and types that the operator added. */
   readonly added?: ReadonlySet<string> | undefined;
-  /** False if nothing may pass that makes the provider reach other hosts. */
+  /** If false, anything that makes the provider reach other hosts is refused. */
   readonly mayReach?: boolean | undefined;
   /** Whether `snake_case` is another spelling of `camelCase`. */
   readonly anyCase?: boolean | undefined;
@@ -58,12 +58,12 @@ export interface FieldRules {
 interface OpenValue {
   readonly shape: Fields;
   readonly isArray: boolean;
-  /** The last key of an object; of an array, the number of items so far. */
+  /** For an object, its last key. For an array, `items` counts its items so far. */
   key: string;
   items: number;
 }
 
-/** How an unknown name is shown. */
+/** Unknown names that errors may show. */
 const SHOWN_NAME = /^[\w.$-]{1,80}$/;
 const MOST_SHOWN = 200;
 
@@ -71,9 +71,9 @@ export class FieldWatch implements ScanListener {
   readonly mostKept = 256;
   readonly #rules: FieldRules;
   readonly #open: OpenValue[] = [];
-  /** Of the value that follows. */
+  /** The shape of the next value. */
   #next: Shape;
-  /** Depth in what is free-form. */
+  /** Depth within free-form data. */
   #free = 0;
   #isType = false;
   finding: Finding | undefined;
@@ -167,7 +167,7 @@ export class FieldWatch implements ScanListener {
 
 const shown = (name: string): string => (SHOWN_NAME.test(name) ? name : '…');
 
-/** Undefined if its end is missing. */
+/** Undefined if the text is cut off. */
 function textOf(json: string): string | undefined {
   if (!json.includes('\\')) return json.length > 1 && json.endsWith('"') ? json.slice(1, -1) : undefined;
   try {
@@ -180,7 +180,7 @@ function textOf(json: string): string | undefined {
 const HOW_TO_ADD =
   'If the provider has added it to its API, the operator can allow it with `--provider-field PROVIDER=NAME`; see docs/gateway.md.';
 
-/** The error for a request that does not pass. */
+/** The error for a refused request. */
 export function refusedRequest(finding: Finding): CellaError {
   const details = { field: finding.at, lasting: true };
   if (finding.kind === 'remote') {
@@ -195,7 +195,7 @@ export function refusedRequest(finding: Finding): CellaError {
   });
 }
 
-/** The error that replaces an answer that does not pass, and everything after it. */
+/** The error that replaces a refused answer and everything after it. */
 export function refusedAnswer(finding: Finding): CellaError {
   const message = `The provider of the model failed: its answer has ${described(finding)}, and was held back.`;
   return new CellaError('PROVIDER_FAILED', message, {

@@ -1,26 +1,40 @@
 /**
- * The model gateway: an agent calls it as if it were the provider, with its session token instead of the key. The
- * server alone knows the key, puts it in, and passes the answer back; it counts what was used and holds budgets.
+ * The model gateway. An agent calls it like the provider, with its session token in place of the key. The gateway inserts
+ * the key, which only the server knows, relays the answer, records the usage and enforces budgets.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Provider } from '../../protocol/enums.ts';
+import type { ErrorCode } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../../storage/contract.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
-import { ByteBudget, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
-import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
-import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
+import { ByteLimit, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
+import { Budgets, type BudgetsOptions, CallTiming, type ChargingOptions, chargeCall, checkModel } from './budgets.ts';
 import type { Shape } from './field-check.ts';
-import { callerGone, providerErrorEvent, sendProviderError, TurnErrors } from './gateway-errors.ts';
 import { type ModelRequest, readModelRequest } from './model-request.ts';
-import { findProviderRoute, type ProviderRoute, providerOf, requestHeaders } from './provider-api.ts';
-import { providerAdapters } from './providers/all-providers.ts';
-import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './response-reader.ts';
-import { isStream, relayResponse, responseKind } from './response-relay.ts';
-import { defaultUpstreamTimeouts, Upstream, type UpstreamTimeouts } from './upstream.ts';
+import {
+  findProviderRoute,
+  type ProviderRoute,
+  providerAdapters,
+  providerErrorEvent,
+  providerOf,
+  requestHeaders,
+  sendProviderError,
+} from './provider-api.ts';
+import { type AnswerReader, ErrorReader, EventReader, JsonReader } from './response-filter.ts';
+import {
+  callerGone,
+  defaultUpstreamTimeouts,
+  isStream,
+  relayResponse,
+  responseKind,
+  Upstream,
+  type UpstreamTimeouts,
+} from './upstream.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 import { ResponseUsageReader } from './usage-reader.ts';
 
@@ -28,20 +42,20 @@ export interface GatewayParts extends BudgetsOptions, ChargingOptions {
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly credentials: Pick<CredentialStore, 'reveal'>;
   readonly usage: UsageLedger;
-  /** Told of calls that are refused. */
+  /** Records refused calls. */
   readonly refused?: AuditLog['refused'] | undefined;
   readonly upstreamTimeouts?: Partial<UpstreamTimeouts> | undefined;
-  /** Of one request, and of one answer. */
+  /** Per request, and per answer. */
   readonly mostBytes?: { readonly request?: number; readonly answer?: number } | undefined;
-  /** Calls of one session at a time. */
+  /** Concurrent calls per session. */
   readonly mostCalls?: number | undefined;
-  /** In milliseconds, for how long a provider has worked. */
+  /** In milliseconds. Measures how long a provider works. */
   readonly clock?: Clock | undefined;
 }
 
-/** What the socket that a request came by belongs to. A token that is bound to something else is refused. */
+/** What the request's socket is bound to. A token bound to anything else is refused. */
 export interface GateOf extends Partial<TokenBinding> {
-  /** Whether the agent has the network of the machine; without it, the provider may not reach other hosts for it either. */
+  /** Whether the agent has the machine's network. Without it, the provider may not reach other hosts for the agent. */
   readonly hasNetwork?: boolean | undefined;
 }
 
@@ -55,7 +69,7 @@ const MOST_REQUEST_BYTES = 32 * 1024 * 1024;
 const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 const MOST_STREAM_BYTES = 512 * 1024 * 1024;
 const MOST_CALLS = 32;
-/** Of the largest requests, as many as one session may have in memory. */
+/** How many maximum-size requests one session may hold in memory. */
 const LARGEST_AT_ONCE = 4;
 
 export class ModelGateway implements AsyncDisposable {
@@ -64,10 +78,10 @@ export class ModelGateway implements AsyncDisposable {
   readonly #upstream: Upstream;
   readonly #budgets: Budgets;
   readonly #calls: ConcurrencyLimit;
-  /** Of requests, by session. */
-  readonly #bodies: ByteBudget;
-  /** Of answers, by session: an event, or an answer that is no stream, is held until it is checked. */
-  readonly #answers = new ByteBudget(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
+  /** Memory of request bodies, by session. */
+  readonly #bodies: ByteLimit;
+  /** Memory of answers, by session. An event, or an answer that is not a stream, is held until it is checked. */
+  readonly #answers = new ByteLimit(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
   readonly #ending = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly refused = new TurnErrors();
@@ -77,12 +91,12 @@ export class ModelGateway implements AsyncDisposable {
     this.#budgets = new Budgets(parts);
     const { request = MOST_REQUEST_BYTES } = parts.mostBytes ?? {};
     this.#calls = new ConcurrencyLimit(parts.mostCalls ?? MOST_CALLS, tooManyCalls);
-    this.#bodies = new ByteBudget(LARGEST_AT_ONCE * request);
+    this.#bodies = new ByteLimit(LARGEST_AT_ONCE * request);
     this.#timeouts = { ...defaultUpstreamTimeouts, ...parts.upstreamTimeouts };
     this.#upstream = new Upstream(this.#timeouts);
   }
 
-  /** False, and nothing is done, where the path is no provider's. */
+  /** Does nothing and returns false if the path belongs to no provider. */
   readonly handle: HandleModelRequest = (request, response, expected = {}) => {
     const provider = providerOf(request.url ?? '');
     if (!provider) return false;
@@ -90,7 +104,7 @@ export class ModelGateway implements AsyncDisposable {
     return true;
   };
 
-  /** Ends all calls that are under way; what they came to is written down when it resolves. */
+  /** Ends all running calls. Their usage is saved when this resolves. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort(callerGone());
     await Promise.allSettled(this.#running);
@@ -121,7 +135,7 @@ export class ModelGateway implements AsyncDisposable {
     }
   }
 
-  /** What goes wrong at the provider's, or with the connection, is no refusal, unless its answer was held back. */
+  /** Failures of the provider or the connection are not refusals, unless the gateway held an answer back. */
   #tellRefused(provider: Provider, error: CellaError, { session, userId }: Partial<TokenBinding>): void {
     const { code, message, details } = error;
     const isRefused = REFUSED.has(code) || details.heldBack === true;
@@ -146,10 +160,8 @@ export class ModelGateway implements AsyncDisposable {
       throw new CellaError('NOT_FOUND', `The gateway has no such path for ${provider}.`, {
         advice: 'See docs/gateway.md.',
       });
-    this.#calls.check(binding.session);
-    using left = new DisposableStack();
-    left.defer(this.#calls.enter(binding.session));
-    const body = left.use(this.#bodies.reserve(binding.session));
+    using _underWay = this.#calls.enter(binding.session);
+    using body = this.#bodies.reserve(binding.session);
     try {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
       const added = rules.addedFields(provider);
@@ -241,7 +253,7 @@ interface Answered {
   readonly usage: ResponseUsageReader;
   readonly hold: ByteReservation;
   readonly streamed: boolean;
-  /** Whether the provider says that it went well. */
+  /** Whether the provider's status reports success. */
   readonly good: boolean;
   readonly status: number;
 }
@@ -254,7 +266,7 @@ function urlOf(base: URL, target: string): URL {
   return url;
 }
 
-/** In the middle of an answer it can only be said as an event of a stream; anywhere else the connection breaks off. */
+/** Midway through an answer, only a stream can carry the error, as an event. Otherwise this cuts the connection. */
 function tell(response: ServerResponse, provider: Provider, error: CellaError): void {
   if (response.destroyed) return;
   if (!response.headersSent) sendProviderError(response, provider, error);
@@ -273,7 +285,7 @@ const otherWay = (): CellaError =>
     advice: 'The operator chooses the way with `--keys gateway`.',
   });
 
-/** UNAUTHENTICATED if there is none, or if two headers hold different tokens. */
+/** Throws UNAUTHENTICATED if there is no token, or if there are different tokens. */
 export function presentedToken({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): string {
   const shown = new Set([...inHeaders(rawHeaders), ...inQuery(url)]);
   const [token] = shown;
@@ -285,7 +297,7 @@ export function presentedToken({ rawHeaders, url = '' }: Pick<IncomingMessage, '
   });
 }
 
-/** The raw ones, because a header that comes twice looks like one elsewhere. */
+/** Reads raw headers: `request.headers` merges or drops repeated ones. */
 function* inHeaders(raw: readonly string[]): Generator<string> {
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name, value] = [raw[at]?.toLowerCase(), raw[at + 1] ?? ''];
@@ -297,4 +309,38 @@ function* inHeaders(raw: readonly string[]): Generator<string> {
 function inQuery(url: string): string[] {
   const at = url.indexOf('?');
   return at === -1 ? [] : new URLSearchParams(url.slice(at + 1)).getAll('key');
+}
+
+/** Errors that the prompting user or the operator can fix. */
+const REPORTED: ReadonlySet<ErrorCode> = new Set([
+  'BUDGET_EXCEEDED',
+  'MODEL_NOT_ALLOWED',
+  'CREDENTIAL_MISSING',
+  'CREDENTIAL_UNREADABLE',
+]);
+/** Limits the entries of turns whose error is never taken. */
+const MOST_TURNS = 1000;
+
+/** The last error of each turn. */
+class TurnErrors {
+  readonly #refused = new BoundedMap<string, CellaError>(MOST_TURNS);
+
+  note(turn: string, error: CellaError): void {
+    if (!REPORTED.has(error.code) && error.details.lasting !== true) return;
+    this.#refused.set(turn, error);
+  }
+
+  /**
+   * Forgets the turn's error once a call is answered: the earlier refusal is then not why the turn ends. Keeps the error of
+   * a held-back answer, because an agent may still make the calls it received before the cut, and fail after that.
+   */
+  answered(turn: string): void {
+    if (this.#refused.get(turn)?.details.heldBack === true) return;
+    this.#refused.delete(turn);
+  }
+
+  /** Call it once, when the turn is over. */
+  take(turn: string): CellaError | undefined {
+    return this.#refused.take(turn);
+  }
 }

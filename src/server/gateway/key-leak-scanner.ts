@@ -1,15 +1,15 @@
 /**
- * Sees to it that a key does not come back in an answer: plain, in pieces of any size, or JSON-escaped, also as JSON in a
- * text of JSON.
+ * Prevents an answer from containing the key: plain, in pieces of any size, or JSON-escaped, including JSON nested in JSON
+ * strings.
  */
 
-/** How often an escape can be escaped: the input of a tool is JSON in a text of an event, and may hold such a text. */
+/** Levels of nested escapes: a tool's input is JSON in a string of an event, and may contain such strings itself. */
 const MOST_LEVELS = 4;
-/** How much of a key can be the beginning of an innocent text, such as `sk-ant-`. */
+/** A prefix of this length, such as `sk-ant-`, may occur in harmless text. */
 const INNOCENT = 8;
 const BACKSLASH = 0x5c;
 
-/** What was seen last at one level, and an escape that has begun. */
+/** The last bytes of one level, and an unfinished escape. */
 interface Level {
   tail: Buffer;
   begun: Buffer;
@@ -17,14 +17,14 @@ interface Level {
 
 export class KeyLeakScanner {
   readonly #key: Buffer;
-  /** The first one is what came; each other one is the one before it without its escapes. */
+  /** The first level is the input. Each further level is the previous one with its escapes decoded. */
   readonly #levels: Level[] = [{ tail: NOTHING, begun: NOTHING }];
 
   constructor(key: string) {
     this.#key = Buffer.from(key);
   }
 
-  /** False where this piece, with those before it, holds the key: then it must not be passed on. */
+  /** Returns false if this piece completes the key. The piece must then not be passed on. */
   passes(piece: Buffer): boolean {
     let bytes = piece;
     for (let depth = 0; depth < this.#levels.length; depth++) {
@@ -34,7 +34,7 @@ export class KeyLeakScanner {
       if (joined.includes(this.#key)) return false;
       level.tail = Buffer.from(joined.subarray(Math.max(0, joined.length - this.#key.length + 1)));
       const isLast = depth === this.#levels.length - 1;
-      // Until the first escape, what is behind it is the same.
+      // Until the first escape, the next level would be identical.
       if (isLast && depth < MOST_LEVELS - 1 && bytes.includes(BACKSLASH)) {
         this.#levels.push({ tail: before, begun: NOTHING });
       }
@@ -43,12 +43,12 @@ export class KeyLeakScanner {
     return true;
   }
 
-  /** Whether what came last may be the beginning of the key, and more of it than an innocent text has. */
+  /** Whether the last bytes may begin the key, with more of it than harmless text contains. */
   get mayFollow(): boolean {
     return this.#levels.some(({ tail }) => this.#begunIn(tail) > 0);
   }
 
-  /** Whether what came last is at least half of the key. */
+  /** Whether the last bytes are at least half of the key. */
   get hasHalf(): boolean {
     return this.#levels.some(({ tail }) => this.#begunIn(tail) * 2 >= this.#key.length);
   }
@@ -63,7 +63,7 @@ export class KeyLeakScanner {
   }
 }
 
-/** Whether a text holds the key in any of these ways. */
+/** Whether a text contains the key, plain or escaped. */
 export const holdsKey = (text: string, key: string): boolean => !new KeyLeakScanner(key).passes(Buffer.from(text));
 
 const NOTHING = Buffer.alloc(0);
@@ -90,7 +90,7 @@ function unescaped(level: Level, bytes: Buffer): Buffer {
   return out.subarray(0, at);
 }
 
-/** Of four digits; 0 where they are none, or stand for no character of a key. */
+/** Decodes four hex digits. Returns 0 if they are invalid, or are not a character of a key. */
 function codeAt(input: Buffer, from: number): number {
   let code = 0;
   for (let at = from; at < from + 4; at++) {
@@ -102,5 +102,5 @@ function codeAt(input: Buffer, from: number): number {
   return code;
 }
 
-/** A quote, a slash or a backslash; the others stand for no character of a key. */
+/** Decodes an escaped quote, slash or backslash. Other escapes are not characters of a key. */
 const escapedBy = (byte: number): number => (byte === 0x22 || byte === 0x2f || byte === BACKSLASH ? byte : 0);

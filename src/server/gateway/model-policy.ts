@@ -1,27 +1,27 @@
-/** Which models agents may call, at which addresses and prices. Wrong settings keep the server from starting. */
+/** Which models agents may call, at which addresses and prices. The server does not start with invalid settings. */
 
 import { type KeyMode, type Provider, providers } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ServerConfig, serverDefaults } from '../../settings/server-config.ts';
 import type { ProviderToolMode } from '../../settings/settings-table.ts';
-import { isLoopback } from '../network-exposure.ts';
-import { providerAdapters } from './providers/all-providers.ts';
-import type { TokenCounts } from './usage-report.ts';
+import { isLoopback } from '../startup-checks.ts';
+import { providerAdapters } from './provider-api.ts';
+import type { TokenCounts } from './providers/provider.ts';
 
 export interface ModelPolicy {
   readonly keys: KeyMode;
   readonly addresses: Readonly<Record<Provider, URL>>;
   allows(provider: Provider, model: string): boolean;
   readonly priceOf: PriceOf;
-  /** Fields, types and betas of a provider's API that the operator has added to the gateway's own lists. */
+  /** Fields, types and betas of a provider's API that the operator added to the gateway's lists. */
   addedFields(provider: Provider): ReadonlySet<string>;
   /** When a provider may reach other hosts for an agent. */
   readonly providerTools: ProviderToolMode;
-  /** Of one session, for as long as there is it. */
+  /** Per session, for its whole life. */
   readonly session: { readonly usd?: number | undefined; readonly tokens?: number | undefined };
 }
 
-/** Settings as the operator wrote them; those left out have their defaults. */
+/** Takes the operator's settings, with defaults for missing ones. */
 export function modelPolicy(settings: Partial<ServerConfig['gateway']> = {}): ModelPolicy {
   const all = { ...serverDefaults.gateway, ...settings };
   const { keys, providers: given, models, fields, prices, providerTools, sessionUsd, sessionTokens } = all;
@@ -52,7 +52,7 @@ function forEachProvider<T>(make: (provider: Provider) => T): Record<Provider, T
   return Object.fromEntries(providers.map((provider) => [provider, make(provider)])) as Record<Provider, T>;
 }
 
-/** Fields by which a provider would decide instead of a person: an agent would take them for a permission. */
+/** Fields with which a provider would decide in place of a person: an agent would take them for a permission. */
 const VERDICT = /safeguard|verdict|approv|permission|consent|dangerous|auto-mode|afk-mode/i;
 
 function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
@@ -68,14 +68,14 @@ function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
   return added;
 }
 
-/** A key crosses no network in the clear. */
+/** Keys must not cross a network unencrypted. */
 function addressOf(text: string): URL {
   const url = URL.parse(text);
   const bare = url && url.username === '' && url.password === '' && url.search === '' && url.hash === '';
   const safe =
     url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname.replace(/^\[|\]$/g, '')));
   if (bare && safe) return url;
-  // It may hold a password, so that it is not repeated.
+  // The address may contain a password, so the error does not repeat it.
   throw invalid('An address of --provider is not https, nor http on loopback, or holds a name, a password or a query.');
 }
 
@@ -100,8 +100,8 @@ export interface Price {
 const MILLION = 1_000_000;
 
 /**
- * model: input / output / read from the cache / written to it. Those of Claude are the ones that its program goes by itself, in
- * version 0.3.325 of the SDK, with what a cache of five minutes costs. A model has its full name if the name of a later one begins the same.
+ * model: input / output / cache read / cache write. Claude's prices are those that its program uses in version 0.3.325 of
+ * the SDK, with the cost of a five-minute cache. A model has its full name if a later model's name begins with it.
  */
 const listed: readonly string[] = [
   'claude-opus-5-5=4/20/0.2/5',
@@ -118,7 +118,7 @@ const listed: readonly string[] = [
   'claude-sonnet-4*=3/15/0.3/3.75',
   'claude-3-7-sonnet*=3/15/0.3/3.75',
   'claude-3-5-sonnet*=3/15/0.3/3.75',
-  // Of prompts up to 100,000 tokens; longer ones cost five times as much.
+  // For prompts up to 100,000 tokens; longer prompts cost five times as much.
   'claude-haiku-5-5=0.1/0.5/0.01/0.125',
   'claude-haiku-4*=1/5/0.1/1.25',
   'claude-3-5-haiku*=0.8/4/0.08/1',
@@ -154,7 +154,7 @@ interface PriceEntry {
 
 type PriceOf = (model: string) => Price | undefined;
 
-/** Those that were given come first; among each, the longest pattern. */
+/** Given prices take precedence over the listed ones; within each, longer patterns do. */
 export function pricesOf(given: readonly string[] = []): PriceOf {
   const [own, rest] = [given, listed].map((lines) => lines.map(entryOf).toSorted((a, b) => b.length - a.length));
   const entries = [...(own ?? []), ...(rest ?? [])];

@@ -19,8 +19,8 @@ test('one that names nothing, or something odd, may be answered with as much as 
   const zero = { max_tokens: 0, max_output_tokens: 0, generationConfig: { maxOutputTokens: 0 } };
   const odd = [{}, { max_tokens: null }, { max_tokens: -5 }, { max_tokens: '1' }, zero, { generationConfig: 7 }, 7];
   for (const each of odd) {
-    for (const wire of ['messages', 'chat', 'responses', 'gemini'] as const)
-      expect(outputLimitOf(wire, each).tokens).toBe(UNNAMED);
+    for (const format of ['messages', 'chat', 'responses', 'gemini'] as const)
+      expect(outputLimitOf(format, each).tokens).toBe(UNNAMED);
   }
   expect(outputLimitOf('chat', { n: 'many' }).answers).toBe(128);
 });

@@ -1,4 +1,4 @@
-/** Reads an agent's request to a model within limits: its body, the model it names, and how much output it may produce. */
+/** Reads an agent's model request within limits: its body, its model, and how much output it may produce. */
 
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
@@ -6,23 +6,23 @@ import { z } from 'zod';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { firstProblem } from '../../protocol/parse.ts';
 import { FieldWatch, fields, refusedRequest } from './field-check.ts';
-import { checkBetas, type ProviderRoute } from './provider-api.ts';
-import { providerAdapters } from './providers/all-providers.ts';
+import { checkBetas, type ProviderRoute, providerAdapters } from './provider-api.ts';
 import type { ApiFormat } from './providers/provider.ts';
 
 export interface ModelRequest {
-  /** As it is sent on; undefined if there is none. */
+  /** As forwarded; undefined if there is none. */
   readonly body: Buffer | undefined;
   readonly model: string | undefined;
   readonly outputLimit: OutputLimit;
   /** Whether the answer is a stream. */
   readonly streamed: boolean;
-  /** By which name it says more than its body holds. */
+  /** The field, if any, that refers to context stored at the provider. */
   readonly storedContext?: string | undefined;
 }
 
-/** Models that search the web by themselves. */
+/** Models that search the web on their own. */
 const SEARCHING = /-search-(?:preview|api)\b|\bdeep-research\b/;
 
 const ModelName = z.string().regex(/^[\w./:@-]{1,200}$/);
@@ -34,9 +34,9 @@ const Body = z.looseObject({
 });
 type Body = z.infer<typeof Body>;
 
-/** What is checked besides the format. */
+/** What is checked in addition to the format. */
 export interface ModelRequestRules extends BodyLimits {
-  /** Fields and types of this provider that the operator has added. */
+  /** Fields and types of this provider that the operator added. */
   readonly added: ReadonlySet<string>;
   /** Whether the provider may reach other hosts for the agent. */
   readonly mayReach: boolean;
@@ -77,31 +77,30 @@ export async function readModelRequest(
 function parseBody(members: JsonMembers): Body {
   const parsed = Body.safeParse(members.values([...Object.keys(Body.shape), ...OUTPUT_FIELDS]));
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw invalidBody(`The body cannot be used: ${issue?.path.join('.')}: ${issue?.message}.`);
+  throw invalidBody(`The body cannot be used: ${firstProblem(parsed.error)}.`);
 }
 
 /** A stream of chat completions reports its usage only if the request asks for it. */
-function countable({ format: wire }: ProviderRoute, body: Body, members: JsonMembers): Buffer {
-  if (wire !== 'chat' || body.stream !== true || body.stream_options?.include_usage === true) return members.bytes;
+function countable({ format }: ProviderRoute, body: Body, members: JsonMembers): Buffer {
+  if (format !== 'chat' || body.stream !== true || body.stream_options?.include_usage === true) return members.bytes;
   return members.with('stream_options', { ...body.stream_options, include_usage: true });
 }
 
-/** For calls that set no limit: as much as any model of these providers answers with. */
+/** For calls without a limit: the maximum output of any model of these providers. */
 const UNNAMED_OUTPUT = 128_000;
 const MOST_OUTPUT = 10_000_000;
 const MOST_ANSWERS = 128;
 
 export interface OutputLimit {
-  /** Tokens of output, of all answers together. */
+  /** Output tokens of all answers together. */
   readonly tokens: number;
-  /** That many at once. */
+  /** How many alternative answers the call requests. */
   readonly answers: number;
 }
 
 const tokens = z.int().min(1).catch(UNNAMED_OUTPUT).optional();
 const answers = z.int().min(1).max(MOST_ANSWERS).catch(MOST_ANSWERS).optional();
-/** Gemini takes each name in two spellings. */
+/** Gemini accepts each name in two spellings. */
 const config = z
   .looseObject({
     maxOutputTokens: tokens,
@@ -123,15 +122,15 @@ type OutputFields = z.infer<typeof OutputFields>;
 
 export const OUTPUT_FIELDS: readonly string[] = Object.keys(OutputFields.shape);
 
-/** Names of other providers are ignored, as the provider ignores them. */
-export function outputLimitOf(wire: ApiFormat, body: unknown): OutputLimit {
+/** Ignores the names that other providers use, as the provider does. */
+export function outputLimitOf(format: ApiFormat, body: unknown): OutputLimit {
   const { data = {} } = OutputFields.safeParse(body);
-  const { most, count } = requestedOutput(wire, data);
+  const { most, count } = requestedOutput(format, data);
   return { tokens: Math.min(most * count, MOST_OUTPUT), answers: count };
 }
 
-function requestedOutput(wire: ApiFormat, said: OutputFields): { readonly most: number; readonly count: number } {
-  switch (wire) {
+function requestedOutput(format: ApiFormat, said: OutputFields): { readonly most: number; readonly count: number } {
+  switch (format) {
     case 'messages':
       return { most: largest(said.max_tokens), count: 1 };
     case 'responses':
@@ -139,7 +138,7 @@ function requestedOutput(wire: ApiFormat, said: OutputFields): { readonly most: 
     case 'chat':
       return { most: largest(said.max_completion_tokens, said.max_tokens), count: said.n ?? 1 };
     case 'gemini': {
-      // If both are given, it is not known which one counts.
+      // If both are given, it is unknown which one counts.
       const given = [said.generationConfig, said.generation_config].filter((each) => each !== undefined);
       const counts = given.flatMap((each) => [each.candidateCount ?? 1, each.candidate_count ?? 1]);
       const most = given.map((each) => largest(each.maxOutputTokens, each.max_output_tokens));
@@ -163,27 +162,27 @@ const names: Readonly<Record<ApiFormat, readonly string[]>> = {
   free: [],
 };
 
-/** The name under which it is said. */
+/** The field that refers to stored context. */
 export function storedContextIn(
-  wire: ApiFormat,
+  format: ApiFormat,
   values: (names: readonly string[]) => Record<string, unknown>,
 ): string | undefined {
-  const said = Object.entries(values(names[wire]));
+  const said = Object.entries(values(names[format]));
   return said.find(([, value]) => value !== null)?.[0];
 }
 
-/** More than any provider has names for, and more depth than any conversation. */
+/** More names than any provider has, and deeper than any conversation. */
 const LIMITS = { mostDeep: 500, mostKeys: 200 };
 const MOST_KEY_BYTES = 200;
-/** Of a value that is looked at. */
+/** Limit on a value that is parsed. */
 const MOST_VALUE_BYTES = 64 * 1024;
 
 export interface JsonMembers {
-  /** As they came. */
+  /** The body as received. */
   readonly bytes: Buffer;
-  /** Of those of the names that are there. */
+  /** The parsed values of the names that exist. */
   values(names: readonly string[]): Record<string, unknown>;
-  /** The same bytes, but for this one. */
+  /** A copy of the body with this value replaced. */
   with(name: string, value: unknown): Buffer;
 }
 
@@ -201,7 +200,7 @@ export async function readMembers(request: IncomingMessage, room: BodyLimits, wa
     if (watch.finding) throw refusedRequest(watch.finding);
     if (!isJson) throw noJson();
   });
-  // Where bytes are no text, two readers may see two texts.
+  // Two parsers may read invalid UTF-8 differently.
   if (!scan.end() || !isUtf8(bytes)) throw noJson();
   if (!scan.isObject) throw invalidBody('The body is no object.');
   const found = named(bytes, scan.members);
@@ -225,7 +224,7 @@ export async function readMembers(request: IncomingMessage, room: BodyLimits, wa
   };
 }
 
-/** The provider must read what was checked here: of two members with one name, some parsers read the first. */
+/** Throws for duplicate names: some parsers use the first, so the provider might not read what was checked. */
 function named(bytes: Buffer, members: readonly JsonMember[]): Map<string, JsonMember> {
   const found = new Map<string, JsonMember>();
   for (const member of members) {
@@ -248,12 +247,12 @@ async function readBytes(
       advice: 'Send less at once: a shorter conversation, or smaller images.',
     });
   if (Number(request.headers['content-length'] ?? 0) > mostBytes) throw tooLarge();
-  // It has left while its token was looked at: nothing more is heard of it, not even that.
+  // The client disconnected during the token check. A destroyed request emits no further events.
   if (request.destroyed) throw brokeOff();
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let gathered = new GatheredBytes();
   let refused = false;
-  // The rest is read and dropped, so that the client receives the answer.
+  // Read and drop the rest, so that the client receives the response.
   const refuse = (error: unknown) => {
     refused = true;
     gathered = new GatheredBytes();
@@ -279,7 +278,7 @@ async function readBytes(
 export const invalidBody = (message: string): CellaError =>
   new CellaError('INVALID_REQUEST', message, { advice: 'Send it as the provider documents it.' });
 
-/** The words of a parser would hold a piece of what was sent. */
+/** A parser's own message would contain a piece of the body. */
 const noJson = (): CellaError => invalidBody('The body is no JSON, or is too deep, or has too many keys.');
 
 const brokeOff = (): CellaError => new CellaError('ABORTED', 'The request broke off.');

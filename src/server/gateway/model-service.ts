@@ -1,4 +1,4 @@
-/** All that agents need to reach models: credentials, the gateway, recorded usage, and keys that are given out just in time. */
+/** What agents need to reach models: credentials, the gateway, recorded usage, and just-in-time keys. */
 
 import type { Logger } from 'pino';
 import type { KeyMode, Provider } from '../../protocol/enums.ts';
@@ -45,7 +45,7 @@ export class ModelService implements AsyncDisposable {
     });
   }
 
-  /** For `get_api_key` of an executor: FORBIDDEN unless keys are given just in time. */
+  /** For `get_api_key` of an executor. Throws FORBIDDEN unless keys are released just in time. */
   giveKey(asked: {
     readonly token: string;
     readonly provider: Provider;
@@ -60,7 +60,7 @@ export class ModelService implements AsyncDisposable {
     await this.usage.forgetUser(userId);
   }
 
-  /** What was used and cannot be written even at the end stands in the log: nothing else has it. */
+  /** Logs usage that still cannot be saved at the end: it is recorded nowhere else. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.gateway[Symbol.asyncDispose]();
     for (const [usageOf, { models: _models, ...counts }] of await this.usage.settle()) {
@@ -75,7 +75,7 @@ interface KeyReleaseContext {
   readonly credentials: Pick<CredentialStore, 'reveal'>;
 }
 
-/** The key of the user who prompts. FORBIDDEN if keys stay behind the gateway. */
+/** The prompting user's key. Throws FORBIDDEN if keys stay behind the gateway. */
 async function releaseKey(
   { keys, tokens, credentials }: KeyReleaseContext,
   { token, provider, expected }: { token: string; provider: Provider; expected?: Partial<TokenBinding> },

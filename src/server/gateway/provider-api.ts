@@ -1,38 +1,43 @@
-/** What of each provider's API the gateway lets through: methods, paths, queries and headers. Everything else is refused. */
+/**
+ * Each provider's API at the gateway: which methods, paths, queries and headers pass, and the form of the gateway's own
+ * errors. Everything else is refused.
+ */
 
-import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { type Provider, providers } from '../../protocol/enums.ts';
+import { errorCodes } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { holdsKey } from './key-leak-scanner.ts';
-import { providerAdapters } from './providers/all-providers.ts';
-import { anthropicBetas } from './providers/anthropic.ts';
-import type { ApiFields, ApiFormat } from './providers/provider.ts';
+import { anthropic, anthropicBetas } from './providers/anthropic.ts';
+import { gemini } from './providers/gemini.ts';
+import { openai } from './providers/openai.ts';
+import type { ApiFields, ApiFormat, ProviderAdapter } from './providers/provider.ts';
 
 export interface ProviderRoute {
   readonly provider: Provider;
   readonly fields: ApiFields;
   readonly format: ApiFormat;
-  /** As the provider knows it, with what was let through of the query. */
+  /** The provider's path, with the allowed part of the query. */
   readonly target: string;
-  /** Where the path names it. */
+  /** Set if the path names the model. */
   readonly model: string | undefined;
   readonly takesBody: boolean;
-  /** Whether it is answered as it is made, where the path says that. */
+  /** Whether the answer is a stream, if the path determines that. */
   readonly streams: boolean | undefined;
 }
 
-/** The query parameters that are passed on. Never one that might hold a key. */
+/** The query parameters that are passed on. None of them may carry a key. */
 const QUERY = new Set(['beta', 'alt', 'limit', 'after_id', 'before_id', 'pageSize', 'pageToken']);
 const VALUE = /^[\w.-]{0,200}$/;
 /** The values of Gemini's `alt` that the gateway can read. */
 const FORMS = new Set(['json', 'sse']);
 
-/** By the first part of the path. */
+/** The provider named by the first part of the path. */
 export function providerOf(url: string): Provider | undefined {
   return providers.find((name) => url.startsWith(`/${name}/`));
 }
 
-/** Undefined if the path is not let through. */
+/** Undefined if the path is not allowed. */
 export function findProviderRoute(provider: Provider, method: string, url: string): ProviderRoute | undefined {
   const [path = '', ...query] = url.slice(provider.length + 1).split('?');
   for (const { method: wanted, path: shape, format, fields } of providerAdapters[provider].routes) {
@@ -70,7 +75,7 @@ const ANSWERED = new Set(['content-type', 'openai-processing-ms', 'request-id', 
 const ANSWERED_TOO = new Set(['x-request-id', 'x-should-retry']);
 const ANSWERED_BEGIN = /^(anthropic-ratelimit-|x-ratelimit-)[a-z-]{1,60}$/;
 
-/** Without compression: what was used is read from the answer as it passes. */
+/** Requests no compression, because the gateway reads the usage from the answer. */
 export function requestHeaders(
   given: IncomingHttpHeaders,
   { provider, key, bodyBytes }: { provider: Provider; key: string; bodyBytes: number | undefined },
@@ -80,7 +85,7 @@ export function requestHeaders(
   return { ...passed, 'accept-encoding': 'identity', ...length, ...providerAdapters[provider].keyHeader(key) };
 }
 
-/** One that holds the key, whatever put it there, does not pass. */
+/** Drops every header that contains the key. */
 export function responseHeaders(given: IncomingHttpHeaders, key: string): OutgoingHttpHeaders {
   const passed = chosen(given, (name) => ANSWERED.has(name) || ANSWERED_TOO.has(name) || ANSWERED_BEGIN.test(name));
   return Object.fromEntries(Object.entries(passed).filter(([, value]) => !holdsKey(value, key)));
@@ -111,3 +116,33 @@ function chosen(given: IncomingHttpHeaders, passes: (name: string) => boolean): 
   }
   return found;
 }
+
+export const providerAdapters: Readonly<Record<Provider, ProviderAdapter>> = { anthropic, openai, gemini };
+
+/** The body of a gateway error in the provider's format. */
+export function providerErrorBody(provider: Provider, status: number, error: CellaError): Record<string, unknown> {
+  return providerAdapters[provider].errorBody({ status, code: error.code, message: textOf(error) });
+}
+
+/** An error midway through a stream, as an event of that stream. */
+export function providerErrorEvent(provider: Provider, error: CellaError): string {
+  const status = errorCodes[error.code].http;
+  return providerAdapters[provider].errorEvent({ status, code: error.code, message: textOf(error) });
+}
+
+export function sendProviderError(response: ServerResponse, provider: Provider, error: CellaError): void {
+  const status = errorCodes[error.code].http;
+  const text = JSON.stringify(providerErrorBody(provider, status, error));
+  const retryAfterMs = Number(error.details.retryAfterMs);
+  response
+    .writeHead(status, {
+      'content-type': 'application/json',
+      // The agents' libraries retry on their own if a status looks temporary.
+      'x-should-retry': String(error.retryable && error.details.lasting !== true),
+      ...(retryAfterMs > 0 ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
+      'content-length': String(Buffer.byteLength(text)),
+    })
+    .end(text);
+}
+
+const textOf = ({ message, advice }: CellaError): string => `${message} ${advice}`;

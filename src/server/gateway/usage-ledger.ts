@@ -1,4 +1,4 @@
-/** What was used of models, by session, and by user and day: durable, and the same for all servers of a storage. */
+/** Model usage by session, and by user and day. Durable, and shared by all servers of a storage. */
 
 import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { type DayUsage, ModelUsage, type TokenUsage, type UsageCounts } from '../../protocol/turn.ts';
@@ -6,12 +6,12 @@ import { Collection } from '../../storage/collection.ts';
 import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
 
-/** Of names that a provider could make up. */
+/** Limits model names, which a provider could make up. */
 const MOST_MODELS = 100;
 const OTHER = 'other';
 
 export interface CallUsage {
-  /** With its model, and its cost if known. */
+  /** Includes the model, and the cost if known. */
   readonly usage: TokenUsage;
   readonly estimated: boolean;
 }
@@ -24,9 +24,9 @@ const unused: ModelUsage = { ...noCounts, models: {} };
 export class UsageLedger {
   readonly #kept: Collection<ModelUsage>;
   readonly #clock: Clock;
-  /** One write at a time for each of them; other servers are waited for by trying again. */
+  /** One write at a time per document. Conflicts with other servers are retried. */
   readonly #writing = new KeyedSerialQueue<string>();
-  /** Usage that could not be saved. Every sum includes it: otherwise a full disk would make usage free. */
+  /** Unsaved usage. Every sum includes it: otherwise a full disk would make usage free. */
   readonly #unsaved = new Map<string, ModelUsage>();
 
   constructor(documents: DocumentStore, clock: Clock = Date.now) {
@@ -51,7 +51,7 @@ export class UsageLedger {
     return await this.#get(ofUser(userId, dayOf(this.#clock())));
   }
 
-  /** The last days on which something was used, the latest last. */
+  /** The most recent days with usage, latest last. */
   async user(userId: string, { days = 31 }: { readonly days?: number } = {}): Promise<DayUsage[]> {
     const since = dayOf(this.#clock() - (days - 1) * DAY_MS);
     const prefix = ofUser(userId, '');
@@ -64,7 +64,7 @@ export class UsageLedger {
     return found;
   }
 
-  /** Tries again to save it; returns what is still unsaved, by document. */
+  /** Retries saving. Returns what is still unsaved, by document. */
   async settle(): Promise<ReadonlyMap<string, ModelUsage>> {
     await Promise.allSettled([...this.#unsaved.keys()].map((id) => this.#inTurn(id, unused)));
     return this.#unsaved;
@@ -143,6 +143,6 @@ const sum = (before: UsageCounts, more: UsageCounts): UsageCounts => ({
   estimated: before.estimated + more.estimated,
 });
 
-/** All tokens alike. */
+/** The sum of all kinds of tokens. */
 export const tokensIn = ({ input, output, cacheRead, cacheWrite }: UsageCounts): number =>
   input + output + cacheRead + cacheWrite;

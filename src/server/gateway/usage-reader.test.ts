@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiFormat } from './providers/provider.ts';
-import { type AnswerReader, EventReader, JsonReader } from './response-reader.ts';
+import { type AnswerReader, EventReader, JsonReader } from './response-filter.ts';
 import { ResponseUsageReader } from './usage-reader.ts';
 
 const sse = (...events: unknown[]): string =>
   events.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
 
 /** A reader of usage, by way of that of answers. */
-function readerOf(wire: ApiFormat, streamed: boolean) {
-  const usage = new ResponseUsageReader(wire);
+function readerOf(format: ApiFormat, streamed: boolean) {
+  const usage = new ResponseUsageReader(format);
   const options = { rules: { shape: 'free' as const }, key: 'sk-nobody-tells-this', usage };
   const answers: AnswerReader = streamed ? new EventReader(options) : new JsonReader(options);
   const push = (bytes: Buffer) => answers.push(bytes, () => {});
@@ -86,21 +86,21 @@ const streams: readonly [ApiFormat, string][] = [
   ],
 ];
 
-describe.each(streams)('a stream of %s', (wire, text) => {
+describe.each(streams)('a stream of %s', (format, text) => {
   const bytes = Buffer.from(text);
 
   it.each([1, 7, bytes.length])('is counted the same in pieces of %i bytes', (size) => {
-    const reader = readerOf(wire, true);
+    const reader = readerOf(format, true);
     for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
     expect(reader.end()).toBe(true);
     const { counts, model, reported } = reader.reading(UNREPORTED);
     expect({ model, reported }).toEqual({ model: 'm', reported: { input: true, output: true } });
-    expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: wire === 'messages' ? 6 : 0 });
+    expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: format === 'messages' ? 6 : 0 });
   });
 
   it('that is cut off after any byte before its last event comes to all that it may have', () => {
     for (let end = 0; end < text.trimEnd().lastIndexOf('data: '); end += 5) {
-      const reader = readerOf(wire, true);
+      const reader = readerOf(format, true);
       reader.push(bytes.subarray(0, end));
       const { counts, reported } = reader.reading(UNREPORTED);
       expect(counts.input).toBe(reported.input ? 10 : UNREPORTED.input);
@@ -123,8 +123,8 @@ describe('an answer that is no stream', () => {
       'gemini',
       [{ candidates: [] }, { modelVersion: 'm', usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 20 } }],
     ],
-  ])('of %s is counted', (wire, answer) => {
-    const reader = readerOf(wire, false);
+  ])('of %s is counted', (format, answer) => {
+    const reader = readerOf(format, false);
     reader.push(Buffer.from(JSON.stringify(answer, null, 2)));
     expect(reader.end()).toBe(true);
     const reported = { input: true, output: true };
@@ -158,8 +158,8 @@ describe('a line without end', () => {
 });
 
 describe('what was made', () => {
-  const read = (wire: ApiFormat, ...events: unknown[]) => {
-    const reader = readerOf(wire, true);
+  const read = (format: ApiFormat, ...events: unknown[]) => {
+    const reader = readerOf(format, true);
     reader.push(Buffer.from(sse(...events)));
     return reader;
   };

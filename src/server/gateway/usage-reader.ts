@@ -1,10 +1,9 @@
-/** Reads what was used from the messages of an answer as they pass. */
+/** Reads the usage from an answer's messages as they pass. */
 
 import { readMessages } from './providers/anthropic.ts';
 import { readGemini } from './providers/gemini.ts';
 import { readChat, readResponses } from './providers/openai.ts';
-import type { ApiFormat } from './providers/provider.ts';
-import type { Finality, ReadMessage, TokenCounts } from './usage-report.ts';
+import type { ApiFormat, Finality, ReadMessage, TokenCounts } from './providers/provider.ts';
 
 const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
   messages: readMessages,
@@ -14,14 +13,14 @@ const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
   free: () => ({ last: 'final' }),
 };
 
-/** A little more than most texts have, so that it is rather too much than too little. */
+/** Few characters per token, so that the estimate is too high rather than too low. */
 const CHARACTERS_PER_TOKEN = 3;
 
 export interface UsageReading {
   readonly counts: TokenCounts;
-  /** As the provider named it. */
+  /** The provider's name of the model. */
   readonly model: string | undefined;
-  /** Whether the provider has reported it. */
+  /** Which counts the provider has reported. */
   readonly reported: { readonly input: boolean; readonly output: boolean };
 }
 
@@ -33,11 +32,11 @@ export class ResponseUsageReader {
   #last: Finality | undefined;
   #ended = false;
 
-  constructor(wire: ApiFormat) {
-    this.#read = readers[wire];
+  constructor(format: ApiFormat) {
+    this.#read = readers[format];
   }
 
-  /** One message of a stream, or all of an answer that is none. Gives what the model has written in it. */
+  /** Reads one message of a stream, or a whole answer. Returns the text that the model wrote in it. */
   read(message: unknown): string {
     let text = '';
     for (const each of Array.isArray(message) ? message : [message]) {
@@ -51,12 +50,12 @@ export class ResponseUsageReader {
     return text;
   }
 
-  /** The mark with which some streams end. */
+  /** Some streams end with a marker. */
   done(): void {
     this.#see('final');
   }
 
-  /** Nothing follows. True where the answer came to an end as this provider ends one. */
+  /** Call it at the end of the answer. Returns true if the answer ended properly in the provider's format. */
   end(): boolean {
     this.#ended = this.#last !== undefined;
     return this.#ended;
@@ -67,7 +66,7 @@ export class ResponseUsageReader {
     return this.#ended || this.#last === 'final';
   }
 
-  /** `unreported`: what the call may have come to, where the provider reports nothing. */
+  /** `unreported`: the estimate to use if the provider reports nothing. */
   reading(unreported: Pick<TokenCounts, 'input' | 'output'>): UsageReading {
     const { input, output, cacheRead = 0, cacheWrite = 0 } = this.#counts;
     const final = this.#last === 'final' || (this.#last === 'final-if-last' && this.#ended);
@@ -75,7 +74,7 @@ export class ResponseUsageReader {
     const written = Math.ceil(this.#characters / CHARACTERS_PER_TOKEN);
     const counts = {
       input: input ?? unreported.input,
-      // Where a stream broke off, its count is that of the beginning.
+      // If a stream broke off, the reported count is only the initial one.
       output: reported.output && output !== undefined ? output : Math.max(output ?? 0, written, unreported.output),
       ...{ cacheRead, cacheWrite },
     };

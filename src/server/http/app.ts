@@ -1,4 +1,4 @@
-/** The app: what happens to every request and response, and all handlers. */
+/** The Hono app: middleware for every request and response, and all handlers. */
 
 import { randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -6,9 +6,9 @@ import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import { routes } from '../../protocol/api/routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { FORWARD_HEADER, type ForwardSigner } from '../cluster/forward-mark.ts';
+import { FORWARD_HEADER, type ForwardSigner } from '../cluster/peers.ts';
 import type { HttpMetrics } from '../metrics.ts';
-import { hostNames, isLoopback } from '../network-exposure.ts';
+import { isLoopback, serverNames } from '../startup-checks.ts';
 import { errorResponse, toCellaError } from './error-response.ts';
 import {
   auditHandlers,
@@ -21,45 +21,46 @@ import { agentHandlers, permissionHandlers, profileHandlers } from './handlers/a
 import { eventHandlers } from './handlers/event-handlers.ts';
 import { executionHandlers, mcpHandlers, terminalHandlers } from './handlers/execution-handlers.ts';
 import { fileHandlers } from './handlers/file-handlers.ts';
-import {
-  artifactHandlers,
-  depsHandlers,
-  namespaceHandlers,
-  skillHandlers,
-  toolHandlers,
-} from './handlers/namespace-handlers.ts';
+import { namespaceHandlers, toolCallHandlers } from './handlers/namespace-handlers.ts';
 import { serverHandlers } from './handlers/server-handlers.ts';
-import { sessionHandlers, stateHandlers } from './handlers/session-handlers.ts';
+import { kernelCheckpointHandlers, sessionHandlers, stateHandlers } from './handlers/session-handlers.ts';
 import type { createNodeServer } from './node-adapter.ts';
 import { errorPage, wantsPage } from './pages.ts';
 import type { RequestAudit } from './request-audit.ts';
-import { clientAddress, isTls, pathOf, type RequestContext, type RequestEnv } from './request-context.ts';
 import { Router } from './router.ts';
-import type { ServerContext } from './server-context.ts';
+import {
+  clientAddress,
+  isTls,
+  pathOf,
+  type RequestContext,
+  type RequestEnv,
+  type ServerContext,
+} from './server-context.ts';
 
 type Fetch = Parameters<typeof createNodeServer>[0]['fetch'];
 
 export function buildApp(context: ServerContext): Fetch {
-  const { access, host, log, metrics, config, peers, forwarder, stopping, ending, limits, requestAudit } = context;
+  const { access, sessions, log, metrics, config, peers, forwarder, draining, closing, limits, requestAudit } = context;
   const app = makeApp({
-    hosts: { loopback: isLoopback(config.host), names: hostNames(config) },
+    hosts: { loopback: isLoopback(config.host), names: serverNames(config) },
     log,
     metrics,
     requestAudit,
     forwardSigner: peers?.forwardSigner,
   });
-  ending.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
+  closing.addEventListener('abort', () => forwarder?.[Symbol.dispose]());
   const router = new Router(app, {
     access,
     requestAudit,
-    host,
+    sessions,
     bodyLimitBytes: limits.bodyBytes,
-    stopping: () => stopping.aborted,
+    draining: () => draining.aborted,
     forwarder,
   });
   router.register(routes, {
     ...sessionHandlers(context),
     ...stateHandlers(context),
+    ...kernelCheckpointHandlers(context),
     ...executionHandlers(context),
     ...eventHandlers(context),
     ...terminalHandlers(context),
@@ -67,11 +68,8 @@ export function buildApp(context: ServerContext): Fetch {
     ...agentHandlers(context),
     ...profileHandlers(context),
     ...permissionHandlers(context),
-    ...toolHandlers(context),
-    ...skillHandlers(context),
-    ...artifactHandlers(context),
-    ...depsHandlers(context),
     ...namespaceHandlers(context),
+    ...toolCallHandlers(context),
     ...fileHandlers(context),
     ...loginHandlers(context),
     ...userHandlers(context),
@@ -87,9 +85,9 @@ export interface AppOptions {
   readonly hosts: HostHeaderRules;
   readonly log: Logger;
   readonly metrics: HttpMetrics;
-  /** Told of what is refused before its route is looked for. */
+  /** Records requests that are refused before routing. */
   readonly requestAudit: Pick<RequestAudit, 'refused'>;
-  /** How a request is known that another server has passed on. */
+  /** Recognizes requests that another server forwarded. */
   readonly forwardSigner?: ForwardSigner | undefined;
 }
 
@@ -101,12 +99,12 @@ export function makeApp({ hosts, log, metrics, requestAudit, forwardSigner }: Ap
     c.set('requestId', requestId);
     c.set('log', log.child({ requestId }));
     await next();
-    // Nobody reads the body of an answer to HEAD; what would give it must not wait for that.
+    // A response to HEAD has no body. Cancel it, so that its source does not wait for a reader.
     if (c.req.method === 'HEAD') await c.res.body?.cancel();
     c.res.headers.set('x-request-id', requestId);
     addSecurityHeaders(c.res.headers, { tls: isTls(c.env) });
     const ms = performance.now() - began;
-    // Nobody waits for what is written of a request.
+    // Log after the response, so that no client waits for it.
     setImmediate(() => logRequest(c, log, metrics, ms));
   });
   app.use(async (c, next) => {
@@ -134,9 +132,9 @@ export function makeApp({ hosts, log, metrics, requestAudit, forwardSigner }: Ap
     ),
   );
   app.onError((error, c) => {
-    const told = toCellaError(error, c.get('requestId'));
-    if (told.code === 'INTERNAL') c.get('log').error({ err: error }, 'unexpected');
-    return errorAnswer(c, told);
+    const failure = toCellaError(error, c.get('requestId'));
+    if (failure.code === 'INTERNAL') c.get('log').error({ err: error }, 'unexpected');
+    return errorAnswer(c, failure);
   });
   return app;
 }
@@ -152,18 +150,18 @@ function checkHostAndOrigin(c: RequestContext, hosts: HostHeaderRules): CellaErr
     const advice = 'Ask it by its address, or let it go by the name: `cella serve --allow-host NAME`.';
     return new CellaError('FORBIDDEN', name, { advice });
   }
-  // Which page sent it was looked at where it came in.
+  // The server that forwarded the request has checked its Origin.
   const page = c.get('forwardMark') ? undefined : originProblem(c.req.header('origin'), host);
   const advice = 'Ask from a page of the server itself, or from a program: that sends no Origin.';
   return page === undefined ? undefined : new CellaError('FORBIDDEN', page, { advice });
 }
 
-/** A client may name its request, so that both logs can be laid side by side. */
+/** Clients may set the request id, so that the logs of both sides can be matched. */
 function requestIdOf(given: string | undefined): string {
   return given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
 }
 
-/** The path only: a query may hold a code. */
+/** Logs the path without the query, which may contain a login code. */
 function logRequest(c: RequestContext, log: Logger, metrics: HttpMetrics, ms: number): void {
   const { status } = c.res;
   const route = c.get('route') ?? 'none';
@@ -185,28 +183,28 @@ function logRequest(c: RequestContext, log: Logger, metrics: HttpMetrics, ms: nu
 export interface HostHeaderRules {
   /** Whether only programs of this machine can reach the server. */
   readonly loopback: boolean;
-  /** Names that it goes by beside its address: behind a proxy, or in DNS. */
+  /** Further host names of the server: behind a proxy, or in DNS. */
   readonly names: readonly string[];
 }
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** What is wrong with the Host header; a name that leads here by DNS rebinding is none of ours. */
+/** What is wrong with the Host header. Rejects unknown names, which protects against DNS rebinding. */
 export function hostProblem(host: string | undefined, { loopback, names }: HostHeaderRules): string | undefined {
   const name = nameOf(host);
   if (name === undefined) return 'The Host header is missing, or no host.';
   if (LOOPBACK.has(name) || names.includes(name)) return undefined;
-  // A name can be made to lead anywhere, an address cannot.
+  // DNS rebinding works only with names, not with addresses.
   if (!loopback && isIP(name.replace(/^\[|\]$/g, '')) !== 0) return undefined;
   return `This server does not go by the name ${JSON.stringify(name.slice(0, 100))}.`;
 }
 
-/** What is wrong with the Origin header: only the server's own pages may speak to it. Programs send none. */
+/** What is wrong with the Origin header: only the server's own pages may send requests. Programs send no Origin. */
 export function originProblem(origin: string | undefined, host: string | undefined): string | undefined {
   if (origin === undefined) return undefined;
   const from = URL.parse(origin);
   const isPage = from !== null && (from.protocol === 'http:' || from.protocol === 'https:');
-  // Behind a proxy that speaks TLS for us the schemes differ, and the host does not.
+  // Behind a TLS proxy the schemes differ, but the host does not.
   if (isPage && host !== undefined && from.host === URL.parse(`${from.protocol}//${host}`)?.host) return undefined;
   return 'The request comes from a page of another site.';
 }
@@ -216,7 +214,7 @@ function nameOf(host: string | undefined): string | undefined {
   return host.replace(/:\d+$/, '').toLowerCase();
 }
 
-/** Pages of the server's own have another, which allows their own styles and scripts. */
+/** For all other responses. The server's own pages set a policy that allows their styles and scripts. */
 const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 const always: Readonly<Record<string, string>> = {

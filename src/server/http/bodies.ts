@@ -1,22 +1,22 @@
-/** Bodies: requests read within limits, uploads, and downloads that no browser shows as a page. */
+/** Request bodies within limits, uploads, and downloads that browsers do not render as pages. */
 
 import type { IncomingMessage } from 'node:http';
-import { ownTurn } from '../../lib/event-loop.ts';
+import { inTurns, ownTurn } from '../../lib/event-loop.ts';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
-import { isCheapToParse, MOST_CLIENT_EFFORT } from '../../lib/json-scanner.ts';
+import { MOST_CLIENT_EFFORT, scanInSteps } from '../../lib/json-scanner.ts';
 import { toStream } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
-/** Of a body without a length: leave is asked for so much at a time. */
+/** A body without a length is admitted in parts of this size. */
 const PART_BYTES = 256 * 1024;
-/** Parsed in much less than a millisecond. */
+/** JSON of this size parses in much less than a millisecond. */
 const SMALL = 32 * 1024;
-/** Each step has a turn of the event loop to itself: looking through, decoding, parsing. */
+/** Above this size, scanning, decoding and parsing each get their own turn of the event loop. */
 const LARGE = 1024 * 1024;
 const utf8 = new TextDecoder();
 
-/** What it takes of memory is held until the caller lets go of it: what is announced at once, whenever it comes. */
+/** Reserves memory until the caller releases it. The announced length is reserved before the body arrives. */
 async function readBytes(
   request: Request,
   limitBytes: number,
@@ -39,7 +39,7 @@ async function readBytes(
   return gathered.bytes();
 }
 
-/** Undefined where there is no body. */
+/** Undefined if there is no body. */
 export async function readJson(request: Request, limitBytes: number, hold: ByteReservation): Promise<unknown> {
   const bytes = await readBytes(request, limitBytes, hold);
   if (bytes.length === 0) return undefined;
@@ -54,7 +54,7 @@ export async function readJson(request: Request, limitBytes: number, hold: ByteR
   }
 }
 
-/** The same request, once it is known that its JSON may be parsed by whomever. */
+/** Returns the same request after checking that its JSON is cheap to parse. */
 export async function checkedRequest(request: Request, limitBytes: number, hold: ByteReservation): Promise<Request> {
   const { url, method, headers, signal } = request;
   if (method !== 'POST') return request;
@@ -63,19 +63,19 @@ export async function checkedRequest(request: Request, limitBytes: number, hold:
   return new Request(url, { method, headers, signal, body });
 }
 
-/** What a client uploads, once there is room for it: at the start for as much as it announces, else as it comes. */
+/** The chunks of an upload. Admits the announced length at the start, or each part if no length was announced. */
 export async function uploadedChunks(
   incoming: IncomingMessage,
   admit: (bytes: number) => Promise<void>,
 ): Promise<AsyncIterable<Uint8Array>> {
   const announced = incoming.headers['content-length'];
-  // At least 1: whoever has no room at all is told before anything is made.
+  // At least 1, so that a user without any room is refused before anything is created.
   await admit(Math.max(1, Number(announced ?? 1) || 1));
   // Node reads no further than what was announced.
   return announced === undefined ? metered(incoming, admit) : incoming;
 }
 
-/** Bytes whose number nobody has announced, with leave for each part of them before it is taken. */
+/** Reads a body of unknown length, and admits each part before taking it. */
 async function* metered(
   chunks: AsyncIterable<Uint8Array>,
   admit: (bytes: number) => Promise<void>,
@@ -92,7 +92,7 @@ async function* metered(
   if (unasked > 0) await admit(unasked);
 }
 
-/** Whoever leaves in the middle is nothing unforeseen. */
+/** A client that disconnects midway is an expected error. */
 async function* whileThere(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* body;
@@ -105,10 +105,10 @@ function brokeOff(cause: unknown): never {
   throw new CellaError('ABORTED', 'The body broke off.', { cause });
 }
 
-/** Looking through a body and parsing it take a while, unless it is small: the next one waits until others had their turn. */
+/** Scanning and parsing a large body takes time, so each step waits for a free turn of the event loop. */
 async function checkCheapToParse(json: Uint8Array): Promise<void> {
   if (json.length > SMALL) await ownTurn();
-  if (!isCheapToParse(json, MOST_CLIENT_EFFORT))
+  if (!(await inTurns(scanInSteps(json, MOST_CLIENT_EFFORT))))
     throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
 }
 
@@ -117,11 +117,11 @@ function tooLarge(limitBytes: number): CellaError {
 }
 
 interface DownloadOptions {
-  /** How many there will be, where that is known. */
+  /** The length, if known. */
   readonly bytes?: number;
   readonly name: string;
   readonly mediaType?: string;
-  /** Ends the connection where reading fails half way. */
+  /** Ends the connection if reading fails midway. */
   readonly cut: () => void;
 }
 
@@ -130,17 +130,17 @@ export function downloadResponse(chunks: AsyncIterable<Uint8Array>, options: Dow
   const headers = new Headers({
     'content-type': /^[\w.+-]+\/[\w.+-]+(; *charset=[\w-]+)?$/.test(mediaType) ? mediaType : 'application/octet-stream',
     'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name.toWellFormed())}`,
-    // What a session has made must not act as a page of this server.
+    // A session's files must not run as pages of this server.
     'content-security-policy': "default-src 'none'; sandbox",
   });
   if (bytes !== undefined) headers.set('content-length', String(bytes));
   return new Response(toStream(exactly(chunks, bytes), options.cut), { headers });
 }
 
-/** A file that grows while it is read is cut at what was announced. */
+/** Cuts a file that grows while it is read at the announced length. */
 async function* exactly(chunks: AsyncIterable<Uint8Array>, bytes: number | undefined): AsyncGenerator<Uint8Array> {
   let left = bytes ?? Number.POSITIVE_INFINITY;
-  // Read even where nothing is wanted of it: only what was begun is closed.
+  // Reads even if no bytes are wanted: a generator that never started would not close its file.
   for await (const chunk of chunks) {
     if (left <= 0) return;
     yield chunk.byteLength > left ? chunk.subarray(0, left) : chunk;

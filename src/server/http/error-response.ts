@@ -2,13 +2,14 @@
 
 import { HTTPException } from 'hono/http-exception';
 import { z } from 'zod';
-import type { ErrorBody } from '../../protocol/error-body.ts';
-import { CellaError, errorCodes } from '../../protocol/errors.ts';
+import { errorCodes } from '../../protocol/error-codes.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import { describeProblems, type ErrorBody } from '../../protocol/parse.ts';
 import { diskReason } from '../../storage/file/file-errors.ts';
-import { ownedElsewhere } from '../sessions/session-lock.ts';
+import { ownedElsewhere } from '../sessions/session-ending.ts';
 import { pageHeaders } from './pages.ts';
 
-/** What somebody may be told of any error. What was not foreseen is told by the id of its request alone. */
+/** The public form of an error. An unexpected error shows only its request id. */
 export function toCellaError(error: unknown, requestId: string): CellaError {
   if (error instanceof CellaError) return error.code === 'LEASE_LOST' ? ownedElsewhere() : error;
   if (error instanceof z.ZodError) return invalidRequest(error);
@@ -26,17 +27,10 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
 }
 
 export function invalidRequest(error: z.ZodError): CellaError {
-  const problems = error.issues
-    .slice(0, 20)
-    .map(({ path, message }) => [...(path.length > 0 ? [path.map(String).join('.')] : []), plain(message)].join(': '));
+  const problems = describeProblems(error);
   return new CellaError('INVALID_REQUEST', `The request cannot be used: ${problems.join('; ')}.`, {
     details: { problems },
   });
-}
-
-/** What is left out is no input that could be of a wrong type. */
-function plain(message: string): string {
-  return message.replace(/^Invalid input: expected (\w+), received undefined$/, 'is missing, expected $1');
 }
 
 export function errorBody(error: CellaError): ErrorBody {
@@ -48,7 +42,7 @@ function statusOf({ code }: CellaError): number {
   return errorCodes[code].http;
 }
 
-/** As JSON, or as the page that is given for somebody who reads it. */
+/** Responds with JSON, or with the given page for people. */
 export function errorResponse(error: CellaError, page?: string): Response {
   const headers = new Headers(page === undefined ? { 'content-type': 'application/json' } : pageHeaders);
   const { retryAfterMs } = error.details;

@@ -1,26 +1,27 @@
-/** Streamed responses, as JSON lines or server-sent events: as fast as the client reads, while it may read. */
+/** Streams responses as JSON lines or server-sent events, as fast as the client reads and as long as it is authorized. */
 
 import type { UnderlyingSource } from 'node:stream/web';
 import { AsyncQueue } from '../../lib/queues.ts';
+import { HEARTBEAT_HEADER } from '../../protocol/api/route.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { DepsLine } from '../../protocol/namespace-models.ts';
 import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
-import { drainingError } from '../request-errors.ts';
+import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, toCellaError } from './error-response.ts';
-import { abortConnection, type RequestContext } from './request-context.ts';
 import type { Reauthorize } from './router.ts';
-import type { ServerContext, StreamLimits } from './server-context.ts';
+import { abortConnection, type RequestContext, type ServerContext, type StreamLimits } from './server-context.ts';
 
 interface ResponseOptions {
   readonly form: Exclude<StreamFormat, 'json'>;
-  readonly principal: Principal;
-  /** Where that is not known yet, nothing is sent before. */
+  /** Its slot in the limit on followers. Disposed of when the stream ends. */
+  readonly place: Disposable;
+  /** If this is a promise, nothing is sent before it resolves. */
   readonly after: number | Promise<number>;
-  /** Only of this execution, and to its end. */
+  /** Only this execution's events, until it ends. */
   readonly execution?: string | undefined;
-  /** Only of this turn, and to its end. */
+  /** Only this turn's events, until it ends. */
   readonly turn?: string | undefined;
   readonly reauthorize: Reauthorize;
   readonly cut: () => void;
@@ -33,14 +34,13 @@ export function streamEvents(service: ServerContext, session: ServerSession, opt
   return streamUntilGone(service, source, options);
 }
 
-/** Whatever comes, for as long as somebody may read it. The source ends when its signal is aborted. */
+/** Streams the source for as long as the client is authorized. The source must end when its signal aborts. */
 export function streamUntilGone(
-  { metrics, limits, ending, followers }: ServerContext,
+  { metrics, limits, closing }: ServerContext,
   source: (signal: AbortSignal) => AsyncIterable<object>,
-  { form, principal, reauthorize, cut, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
+  { form, place, reauthorize, cut, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
-  const left = followers.enter(principal, form);
-  return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, ending])), ending), {
+  return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, closing])), closing), {
     form,
     ...limits,
     cut,
@@ -49,7 +49,7 @@ export function streamUntilGone(
       return refusal && { type: 'error', ...errorBody(refusal) };
     },
     onEnd: (why) => {
-      left();
+      place[Symbol.dispose]();
       if (why === 'slow' || why === 'refused') metrics.dropped(why);
       if (why === 'gone') onGone?.();
     },
@@ -68,54 +68,55 @@ async function* eventsFrom(
   yield* session.events({ after: await after, ...of, signal });
 }
 
-/** What ends the stream before its time is its last line, so that nobody takes it for the end. */
-async function* toStreamed(events: AsyncIterable<object>, ending: AbortSignal): AsyncIterable<StreamedItem> {
+/** The last line of a stream that ends early is the error, so that the client does not take it for complete. */
+async function* toStreamed(events: AsyncIterable<object>, closing: AbortSignal): AsyncIterable<StreamedItem> {
   try {
     for await (const event of events) {
       yield 'seq' in event && typeof event.seq === 'number' ? { id: event.seq, data: event } : { data: event };
     }
   } catch (error) {
-    if (!ending.aborted) yield { data: { type: 'error', ...errorBody(toCellaError(error, '-')) } };
+    if (!closing.aborted) yield { data: { type: 'error', ...errorBody(toCellaError(error, '-')) } };
   }
-  if (!ending.aborted) return;
+  if (!closing.aborted) return;
   yield { data: { type: 'error', ...errorBody(drainingError('Read on from the last number you have.')) } };
 }
 
-/** Why somebody may no longer read; undefined where they may. */
+/** Why the client is no longer authorized. Undefined if it is. */
 export async function whyForbidden(reauthorize: Reauthorize): Promise<CellaError | undefined> {
   try {
     await reauthorize();
     return undefined;
   } catch (error) {
-    // Storage that does not answer now says nothing of who may read.
+    // A storage failure does not mean that the client lost its right.
     const isRefusal = error instanceof CellaError && ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'].includes(error.code);
     return isRefusal ? error : undefined;
   }
 }
 
 type DepsChange = Extract<DepsLine, { type: 'result' }>['result'];
-/** `signal` is aborted where the client has gone. */
+/** `signal` is aborted when the client disconnects. */
 export type DepsWork = (options: { signal: AbortSignal; onProgress?: (text: string) => void }) => Promise<DepsChange>;
 
-/** One JSON object for whoever does not ask for lines. */
+/** Streams progress to clients that accept JSON lines. Others get one JSON object. */
 export async function withProgress(
-  { limits }: Pick<ServerContext, 'limits'>,
-  context: RequestContext,
+  { limits, followers }: Pick<ServerContext, 'limits' | 'followers'>,
+  { context, principal }: { readonly context: RequestContext; readonly principal: Principal },
   work: DepsWork,
 ): Promise<DepsChange | Response> {
   const { signal } = context.req.raw;
   const form = negotiateFormat(context.req.header('accept'));
   if (form === 'json') return await work({ signal });
+  const place = followers.enter(principal, form);
   return streamResponse((gone) => progressLines(work, AbortSignal.any([gone, signal])), {
     form,
     ...limits,
     refusal: async () => undefined,
-    onEnd: () => {},
+    onEnd: () => place[Symbol.dispose](),
     cut: () => abortConnection(context.env),
   });
 }
 
-/** Of a client that reads slowly, only the newest lines wait. */
+/** A slow client gets only the newest lines. */
 const MOST_WAITING = 100;
 
 async function* progressLines(work: DepsWork, signal: AbortSignal): AsyncGenerator<StreamedItem, void, undefined> {
@@ -130,38 +131,57 @@ async function* progressLines(work: DepsWork, signal: AbortSignal): AsyncGenerat
   }
 }
 
-interface GuardStreamOptions extends Pick<StreamLimits, 'patienceMs' | 'heartbeatMs'> {
+interface GuardStreamOptions extends Pick<StreamLimits, 'slowClientTimeoutMs' | 'heartbeatMs'> {
   readonly reauthorize: Reauthorize;
-  /** Told once, when it is over. */
-  readonly onEnd: () => void;
+  /** Its slot in the limit on followers. Disposed of when the stream ends. */
+  readonly place: Disposable;
   /** Ends the connection of a client that does not read. */
   readonly cut: () => void;
 }
 
-export function guardStream(body: ReadableStream<Uint8Array>, options: GuardStreamOptions): ReadableStream<Uint8Array> {
-  const { reauthorize, onEnd, cut, patienceMs, heartbeatMs } = options;
+/** Adds heartbeat comments to server-sent events from another source. */
+export function guardStream(response: Response, options: GuardStreamOptions): Response {
+  const { body, status, headers } = response;
+  if (!body) return response;
+  const guarded = new Headers(headers);
+  guarded.set(HEARTBEAT_HEADER, String(options.heartbeatMs));
+  return new Response(guardEvents(body, options), { status, headers: guarded });
+}
+
+const NEWLINE = 0x0a;
+
+function guardEvents(body: ReadableStream<Uint8Array>, options: GuardStreamOptions): ReadableStream<Uint8Array> {
+  const { reauthorize, place, cut, slowClientTimeoutMs, heartbeatMs } = options;
   const reader = body.getReader();
+  const read = () => reader.read().catch(() => undefined); // the client sees the cut stream
+  let reading: ReturnType<typeof read> | undefined;
+  /** The last two bytes, so that no comment lands in the middle of an event. */
+  let tail = [NEWLINE, NEWLINE];
   let slow: NodeJS.Timeout | undefined;
-  let over = false;
   const end = async () => {
     clearTimeout(slow);
     clearInterval(checks);
-    if (!over) onEnd();
-    over = true;
-    await reader.cancel().catch(() => {}); // it has failed before
+    place[Symbol.dispose]();
+    await reader.cancel().catch(() => {}); // the stream has already failed
   };
   const checks = setInterval(async () => {
     if (await whyForbidden(reauthorize)) await end();
   }, heartbeatMs).unref();
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
     clearTimeout(slow);
-    const next = await reader.read().catch(() => undefined); // the client sees that it is cut
-    if (!next || next.done) {
-      await end();
-      return next ? controller.close() : cut();
+    reading ??= read();
+    const next = await beatOr(reading, heartbeatMs, () => tail.every((byte) => byte === NEWLINE));
+    if (next === 'beat') controller.enqueue(encoder.encode(SSE_HEARTBEAT));
+    else {
+      reading = undefined;
+      if (!next || next.done) {
+        await end();
+        return next ? controller.close() : cut();
+      }
+      tail = [...tail, ...next.value.subarray(-2)].slice(-2);
+      controller.enqueue(next.value);
     }
-    controller.enqueue(next.value);
-    slow = setTimeout(() => void end().then(cut), patienceMs).unref();
+    slow = setTimeout(() => void end().then(cut), slowClientTimeoutMs).unref();
   };
   return new ReadableStream({ pull, cancel: end }, { highWaterMark: 0 });
 }
@@ -171,7 +191,7 @@ type StreamFormat = 'json' | 'ndjson' | 'sse';
 const NDJSON = 'application/x-ndjson';
 export const SSE = 'text/event-stream';
 
-/** What the client would rather have; JSON where it does not say. */
+/** The format that the client prefers. Default: JSON. */
 export function negotiateFormat(accept: string | undefined): StreamFormat {
   const wanted = (accept ?? '').toLowerCase();
   if (wanted.includes(SSE)) return 'sse';
@@ -179,7 +199,7 @@ export function negotiateFormat(accept: string | undefined): StreamFormat {
   return 'json';
 }
 
-/** One event on the wire; `id` is what a client names to go on from it. */
+/** One event on the wire. A client passes `id` to resume after it. */
 interface StreamedItem {
   readonly id?: number;
   readonly data: unknown;
@@ -187,11 +207,11 @@ interface StreamedItem {
 
 interface StreamOptions {
   readonly form: Exclude<StreamFormat, 'json'>;
-  /** How long a client may take to read what it was sent. */
-  readonly patienceMs: number;
-  /** After this long without an event something is sent, so that nobody in between takes the connection for dead. */
+  /** How long a client may take to read sent data. */
+  readonly slowClientTimeoutMs: number;
+  /** Sends a heartbeat after this long without an event, so that no proxy takes the connection for dead. */
   readonly heartbeatMs: number;
-  /** What to say last where the client may no longer read; asked as often as there is a heartbeat, or would be. */
+  /** The last line for a client that is no longer authorized. Checked at the heartbeat interval. */
   readonly refusal: () => Promise<unknown>;
   readonly onEnd: (why: StreamEnd) => void;
   /** Ends the connection of a client that does not read. */
@@ -200,19 +220,21 @@ interface StreamOptions {
 
 type StreamEnd = 'complete' | 'gone' | 'slow' | 'refused';
 
+const SSE_HEARTBEAT = ': still here\n\n';
 const encoder = new TextEncoder();
 
-/** Gives events until there are no more, or the signal says that nobody is there to read them. */
+/** Yields events until there are no more, or until the signal aborts because the client has gone. */
 type StreamedSource = (signal: AbortSignal) => AsyncIterable<StreamedItem>;
 
-/** The stream pulls: an event is taken only when the client has room for it. */
+/** Takes an event from the source only when the client has room for it. */
 function streamResponse(items: StreamedSource, options: StreamOptions): Response {
   const { form } = options;
   const body = new ReadableStream<Uint8Array>(new StreamPump(items, options), { highWaterMark: 1 });
   const headers = {
     'content-type': form === 'sse' ? `${SSE}; charset=utf-8` : NDJSON,
-    // Proxies must not wait for more.
+    // Proxies must not buffer the stream.
     'x-accel-buffering': 'no',
+    [HEARTBEAT_HEADER]: String(options.heartbeatMs),
   };
   return new Response(body, { headers });
 }
@@ -232,7 +254,7 @@ class StreamPump implements UnderlyingSource<Uint8Array> {
     this.#options = options;
   }
 
-  /** The head of the answer goes out at once, before the first event. */
+  /** Sends the response head before the first event. */
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     controller.enqueue(encoder.encode(this.#options.form === 'sse' ? ': events follow\n\n' : ''));
   }
@@ -250,24 +272,22 @@ class StreamPump implements UnderlyingSource<Uint8Array> {
     this.#slow = setTimeout(() => {
       this.#end('slow');
       this.#options.cut();
-    }, this.#options.patienceMs);
+    }, this.#options.slowClientTimeoutMs);
   }
 
   cancel(): void {
     this.#end('gone');
   }
 
-  /** The next event, or a sign of life; undefined at the end. */
+  /** The next event or a heartbeat; undefined at the end. */
   async #text(): Promise<string | undefined> {
     const { heartbeatMs, form } = this.#options;
     if (this.#refused) return undefined;
     const refusal = await this.#check();
     if (refusal !== undefined) return encodeItem({ data: refusal }, form);
     this.#next ??= this.#items.next();
-    const beat = Promise.withResolvers<'beat'>();
-    const timer = setTimeout(() => beat.resolve('beat'), heartbeatMs);
-    const first = await Promise.race([this.#next, beat.promise]).finally(() => clearTimeout(timer));
-    if (first === 'beat') return form === 'sse' ? ': still here\n\n' : '\n';
+    const first = await beatOr(this.#next, heartbeatMs);
+    if (first === 'beat') return form === 'sse' ? SSE_HEARTBEAT : '\n';
     this.#next = undefined;
     return first.done ? undefined : encodeItem(first.value, form);
   }
@@ -285,11 +305,18 @@ class StreamPump implements UnderlyingSource<Uint8Array> {
     this.#ended = true;
     clearTimeout(this.#slow);
     this.#over.abort();
-    // What it would have given is in the log of events, for whoever comes back.
+    // A client that resumes gets this event from the log.
     this.#next?.catch(() => {});
     void this.#items.return?.()?.catch?.(() => {});
     this.#options.onEnd(why);
   }
+}
+
+/** The next item, or `beat` if a heartbeat is due and there is `room` for it. */
+async function beatOr<T>(next: Promise<T>, everyMs: number, room = () => true): Promise<T | 'beat'> {
+  const beat = Promise.withResolvers<'beat'>();
+  const timer = setInterval(() => room() && beat.resolve('beat'), everyMs);
+  return await Promise.race([next, beat.promise]).finally(() => clearInterval(timer));
 }
 
 function encodeItem({ id, data }: StreamedItem, form: StreamOptions['form']): string {

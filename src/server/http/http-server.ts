@@ -1,4 +1,4 @@
-/** The HTTP server: listens on a Unix socket in the data folder and, if asked for, on a TCP port; drains and closes. */
+/** The HTTP server: listens on a Unix socket in the data folder and, if configured, on a TCP port. */
 
 import { once } from 'node:events';
 import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs';
@@ -10,12 +10,12 @@ import { buildApp } from './app.ts';
 import { createNodeServer } from './node-adapter.ts';
 import type { ServerContext } from './server-context.ts';
 
-/** The longest path that a Unix socket can have. */
+/** The maximum length of a Unix socket path. */
 const MOST_SOCKET_PATH = 107;
 
 interface ListenOptions {
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
-  /** Where its Unix socket is to be. */
+  /** The path for its Unix socket. */
   readonly socketPath: string;
 }
 
@@ -45,14 +45,14 @@ export class HttpServer implements AsyncDisposable {
     }
   }
 
-  /** As a person on this machine types it; that of a socket is no more than its name. */
+  /** The URL to use on this machine. For a Unix socket it is only a label. */
   get url(): string {
     const { tls, socketPath } = this.#options;
     if (this.#port === undefined) return `unix:${socketPath}`;
     return toUrl({ address: this.#context.config.host, port: this.#port, tls: tls !== undefined });
   }
 
-  /** Ends every connection, after the last answers are out. */
+  /** Ends every connection once its last response is sent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -77,12 +77,12 @@ export class HttpServer implements AsyncDisposable {
       log.warn({ socketPath }, problem);
       return;
     }
-    // Whoever runs on this data folder alone may remove what an earlier server has left.
+    // This server holds the data folder's lock, so it may remove an earlier server's socket.
     rmSync(socketPath, { force: true });
     const local = this.#make('local');
-    // Made so that nobody else can open it, not even for the moment until its mode is set.
+    // The umask keeps other users out even before the mode is set.
     const before = process.umask(0o177);
-    // Under another name: Node removes what has the name that it was given, also if that is another server's by then.
+    // Listen under a temporary name: on close, Node removes the name it listened on, which may be another server's by then.
     const partial = join(dirname(socketPath), `d.${process.pid}`);
     rmSync(partial, { force: true });
     const bound = startListening(local, () => local.listen(partial), socketPath);
@@ -93,13 +93,16 @@ export class HttpServer implements AsyncDisposable {
     this.#atSocket = { path: socketPath, inode: lstatSync(socketPath).ino };
   }
 
-  #make(door: 'network' | 'local', tls?: ListenOptions['tls']): Server {
-    const { log, limits } = this.#context;
+  #make(listener: 'network' | 'local', tls?: ListenOptions['tls']): Server {
+    const { log, limits, metrics } = this.#context;
     const onError = (error: unknown) => log.debug({ err: error }, 'a request that cannot be read');
     const server = createNodeServer({
-      door,
+      listener,
       fetch: this.#fetch,
       frameLimitBytes: limits.frameBytes,
+      slowClientTimeoutMs: limits.slowClientTimeoutMs,
+      unreadBytes: limits.unreadBytes,
+      onSlow: () => metrics.dropped('slow'),
       tls,
       onError,
     });
@@ -115,12 +118,12 @@ export class HttpServer implements AsyncDisposable {
   }
 }
 
-/** How long clients have to take the last of what they were sent. */
+/** How long clients have to read the last responses. */
 const LAST_WORDS_MS = 2000;
-/** How often connections are closed whose last answer is out. */
+/** How often idle connections are closed during shutdown. */
 const IDLE_MS = 20;
 
-/** As a person on this machine types it. */
+/** The URL to use on this machine. */
 function toUrl({ address, port, tls }: { address: string; port: number; tls: boolean }): string {
   const anywhere = address === '0.0.0.0' || address === '::';
   const name = anywhere ? '127.0.0.1' : address.includes(':') ? `[${address}]` : address;
@@ -153,7 +156,7 @@ async function closeGracefully(server: Server): Promise<void> {
   const closed = once(server, 'close');
   server.close();
   server.closeIdleConnections();
-  // Clients keep connections that were busy a moment before.
+  // Connections that were busy a moment ago stay open as keep-alive.
   const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS);
   const late = setTimeout(() => server.closeAllConnections(), LAST_WORDS_MS);
   await closed;

@@ -1,8 +1,14 @@
-/** The OpenAPI document of the server, made from the same definitions that check its requests. */
+/** Generates the OpenAPI document from the same definitions that validate requests. */
 
 import { z } from 'zod';
-import { type Route, type RouteAuth, type RouteTable, schemaBehind } from '../../protocol/api/route.ts';
-import { ErrorBody, ErrorItem } from '../../protocol/error-body.ts';
+import {
+  HEARTBEAT_HEADER,
+  type Route,
+  type RouteAuth,
+  type RouteTable,
+  schemaBehind,
+} from '../../protocol/api/route.ts';
+import { ErrorBody, ErrorItem } from '../../protocol/parse.ts';
 
 type JsonObject = Record<string, unknown>;
 
@@ -64,19 +70,19 @@ function operationOf(route: Route, schemas: JsonObject): Operation {
     },
     responses: {
       ...(socket
-        ? { 101: { description: 'It is a WebSocket from here on.' } }
-        : { [route.status]: { description: 'Done.', ...contentOf(route, schemas) } }),
+        ? { 101: { description: 'Switches to the WebSocket protocol.' } }
+        : { [route.status]: { description: 'Done.', ...headersOf(route), ...contentOf(route, schemas) } }),
       default: {
-        description: 'It failed.',
+        description: 'The request failed.',
         content: { 'application/json': { schema: schemaOf(ErrorBody, 'output', schemas) } },
       },
     },
   };
 }
 
-/** What programs that are made from the document call it: `postSessionsByIdExecute`. */
+/** The operation id, which generated clients use as the function name: `postSessionsByIdExecute`. */
 function idOf({ method, path }: Route): string {
-  // Pages of the same name as a route of the API are told apart.
+  // Distinguishes pages from API routes of the same name.
   const named = { '/': '/home', '/login': '/login-page' }[path] ?? path;
   const words = named
     .replace('/v1/', '/')
@@ -88,7 +94,7 @@ function idOf({ method, path }: Route): string {
   ].join('');
 }
 
-/** The scope stands where OpenAPI has the roles that a call needs. */
+/** Lists the scope where OpenAPI has the roles that a call requires. */
 function securityOf(auth: RouteAuth): JsonObject[] {
   if (auth.kind === 'public') return [];
   const scopes = auth.scope === undefined ? [] : [auth.scope];
@@ -117,8 +123,15 @@ function bodyOf({ body, consumes }: Route, schemas: JsonObject): JsonObject | un
   return { required, content: { 'application/json': { schema: schemaOf(body, 'input', schemas) } } };
 }
 
-/** The schema is that of one line, or of the data of one server-sent event. */
+/** The schema describes one line, or the data of one server-sent event. */
 const STREAM_TYPES = ['application/x-ndjson', 'text/event-stream'];
+
+function headersOf({ stream }: Route): JsonObject {
+  if (!stream) return {};
+  const description =
+    'Of a stream: after so many milliseconds without an item, an empty line or a comment is sent as a sign of life.';
+  return { headers: { [HEARTBEAT_HEADER]: { description, schema: { type: 'integer' } } } };
+}
 
 function contentOf({ response, stream, produces }: Route, schemas: JsonObject): JsonObject {
   const json = isNothing(response) ? [] : [['application/json', { schema: schemaOf(response, 'output', schemas) }]];
@@ -130,21 +143,21 @@ function contentOf({ response, stream, produces }: Route, schemas: JsonObject): 
   return content.length === 0 ? {} : { content: Object.fromEntries(content) };
 }
 
-function parametersOf(schema: z.ZodType, place: 'path' | 'query' | 'header', schemas: JsonObject): JsonObject[] {
+function parametersOf(schema: z.ZodType, location: 'path' | 'query' | 'header', schemas: JsonObject): JsonObject[] {
   const { properties = {}, required = [] } = schemaOf(schema, 'input', schemas) as {
     properties?: Record<string, JsonObject>;
     required?: string[];
   };
   return Object.entries(properties).map(([name, { description, ...shape }]) => ({
     name,
-    in: place,
-    required: place === 'path' || required.includes(name),
+    in: location,
+    required: location === 'path' || required.includes(name),
     description,
     schema: shape,
   }));
 }
 
-/** OpenAPI 3.1 takes JSON Schema as it is; what has a name goes to the components. */
+/** OpenAPI 3.1 accepts JSON Schema unchanged. Named schemas go to the components. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: JsonObject): JsonObject {
   const { $schema, $defs, ...made } = z.toJSONSchema(schemaBehind(schema), {
     io,

@@ -1,9 +1,10 @@
-/** Pages for people: home, login, errors and API docs. No script, nothing from other hosts, every text escaped. */
+/** HTML pages: home, login, errors and API docs. They use no scripts and no other hosts, and escape every text. */
 
 import { accepts } from 'hono/accepts';
-import { type CellaError, errorCodes } from '../../protocol/errors.ts';
+import { errorCodes } from '../../protocol/error-codes.ts';
+import type { CellaError } from '../../protocol/errors.ts';
 import type { OpenApiDocument, Operation } from './openapi.ts';
-import type { RequestContext } from './request-context.ts';
+import type { RequestContext } from './server-context.ts';
 
 const POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
@@ -16,7 +17,7 @@ const STYLE = `
   code { font: 14px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
 `;
 
-/** `title` is a text, `body` is HTML. */
+/** `title` is plain text, `body` is HTML. */
 function pageOf(title: string, body: string, style = STYLE): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -31,7 +32,7 @@ function html(value: unknown): string {
   return String(value).replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }
 
-/** A text in which what stands between backticks is code. */
+/** Escapes a text, and turns backticks into code elements. */
 function prose(text: string): string {
   return html(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }
@@ -59,7 +60,7 @@ export const showLoginPage = {
       "form-action 'none'",
       "form-action 'self'",
     ),
-    // Without it, browsers send `Origin: null` along with the form; the address with the code goes nowhere.
+    // A stricter policy makes browsers send `Origin: null` with the form. `origin` does not leak the URL with the code.
     'referrer-policy': 'origin',
   },
 } as const;
@@ -76,16 +77,16 @@ const errorTitles: Partial<Record<CellaError['code'], string>> = {
   FORBIDDEN: 'Not allowed',
   NOT_FOUND: 'Not found',
   RATE_LIMITED: 'Too many requests',
-  SERVER_STOPPING: 'The server is ending',
+  SERVER_STOPPING: 'The server is shutting down',
   INTERNAL: 'Something went wrong',
 };
 
 const LOG_IN =
   '`cella users login` prints a link to log in with: it works once, and for 15 minutes. An admin makes one for you with `cella users login NAME`.';
 
-/** Whether somebody looks at the answer: programs ask for JSON, or for anything. */
+/** Whether the client is a person's browser: programs accept JSON, or anything. */
 export function wantsPage(c: RequestContext): boolean {
-  // A person sends one form: that of a login.
+  // The login form is the only form.
   if (c.env.upgrade || (!['GET', 'HEAD'].includes(c.req.method) && c.get('route') !== '/login')) return false;
   const supports = ['application/json', 'text/html'];
   return accepts(c, { header: 'Accept', supports, default: 'application/json' }) === 'text/html';
@@ -97,7 +98,7 @@ export function errorPage(error: CellaError, c: RequestContext): string {
   const lines = [
     `<h1>${html(title)}</h1>`,
     `<p>${prose(message)}</p>`,
-    // That of the code is for programs, which have tokens.
+    // The default advice is for programs, which have tokens.
     `<p>${prose(code === 'UNAUTHENTICATED' && advice === errorCodes[code].advice ? LOG_IN : advice)}</p>`,
     ...(code === 'UNAUTHENTICATED' ? [wayOn(c)] : []),
     `<p><small>${errorCodes[code].http} ${html(code)}, request <code>${html(c.get('requestId'))}</code></small></p>`,
@@ -105,7 +106,7 @@ export function errorPage(error: CellaError, c: RequestContext): string {
   return pageOf(`${title} · Cella`, lines.join('\n'));
 }
 
-/** A link of this page carries the login, where there is one: browsers hold it back from those of other sites. */
+/** Browsers send the login cookie with this page's own link, but not with links from other sites. */
 function wayOn(c: RequestContext): string {
   return c.get('route') === '/login'
     ? '<p>Was it this browser that has used the link? Then it is logged in: <a href="/docs">go on</a>.</p>'
@@ -148,8 +149,8 @@ ${groups.join('\n')}
 
 function operationHtml(method: string, path: string, operation: Operation): string {
   const rows = operation.parameters.map(
-    ({ name, in: place, required, description }) =>
-      `<tr><td><code>${html(name)}</code></td><td>${html(place)}${required ? '' : ', optional'}</td><td>${html(description ?? '')}</td></tr>`,
+    ({ name, in: location, required, description }) =>
+      `<tr><td><code>${html(name)}</code></td><td>${html(location)}${required ? '' : ', optional'}</td><td>${html(description ?? '')}</td></tr>`,
   );
   const answers = Object.entries(operation.responses).filter(([status]) => status !== 'default');
   return `<details><summary><code><span class="method">${html(method.toUpperCase())}</span> ${html(path)}</code> ${html(operation.summary)}</summary>

@@ -2,16 +2,17 @@
 
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
-import type { ErrorCode } from '../../protocol/errors.ts';
-import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
+import type { ErrorCode } from '../../protocol/error-codes.ts';
+import { type AuditLog, authMethodText } from '../access/audit-log.ts';
+import type { Refusal } from '../access/refusals.ts';
 import { toCellaError } from './error-response.ts';
-import { clientAddress, type RequestContext } from './request-context.ts';
+import { clientAddress, type RequestContext } from './server-context.ts';
 
 export type AuditTarget = Pick<AuditEntry, 'session' | 'target'>;
 type RefusedTarget = AuditTarget &
   Pick<Refusal, 'code' | 'detail' | 'outcome'> & { readonly action?: string | undefined };
 
-/** What an error says by its code, where it does not name a kind itself: `details.refused`. */
+/** The refusal kind by error code, if `details.refused` does not name one. */
 const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
   UNAUTHENTICATED: 'token',
   FORBIDDEN: 'forbidden',
@@ -21,7 +22,7 @@ const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
   APPROVAL_REFUSED: 'permission',
   BYPASS_REFUSED: 'permission',
 };
-/** Asked for in a way that changes nothing, and that anybody can repeat as fast as they like. */
+/** Invalid requests change nothing, and anyone can repeat them quickly, so they are recorded like refusals. */
 const INVALID: ReadonlySet<ErrorCode> = new Set([
   ...(['INVALID_REQUEST', 'INVALID_OPTIONS', 'INVALID_NAME', 'TOO_LARGE', 'NAME_TAKEN', 'USER_EXISTS'] as const),
   ...(['SESSION_CONFLICT', 'IDEMPOTENCY_CONFLICT', 'ALREADY_RESOLVED', 'INPUT_NOT_PENDING', 'KERNEL_BUSY'] as const),
@@ -38,7 +39,7 @@ export class RequestAudit {
   }
 
   async done(c: RequestContext, audit: RouteAudit | undefined, about: AuditTarget): Promise<void> {
-    // Whoever has answered it has written it down.
+    // The server that answered the request has logged it.
     if (c.get('forwarded')) return;
     if (audit) await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'ok' });
   }
@@ -48,20 +49,20 @@ export class RequestAudit {
     const { code, details } = toCellaError(error, c.get('requestId'));
     const byCode = KINDS[code];
     const refused = RefusalKind.safeParse(details.refused).data ?? (byCode && action === 'login' ? 'login' : byCode);
-    // Whoever is refused must not be able to fill the log.
+    // Refused clients must not be able to fill the log.
     if (refused) return this.refused(c, refused, { ...about, action, code });
     if (!audit || !c.get('principal')) return;
     if (INVALID.has(code)) return this.refused(c, 'invalid', { ...about, action, code, outcome: 'failed' });
     await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'failed', code });
   }
 
-  /** Reads have no name in the log; where they are refused, their route is it. */
+  /** Reads have no action name, so a refused read is logged by its route. */
   refused(c: RequestContext, kind: RefusalKind, { action, ...about }: RefusedTarget): void {
     const route = `${c.req.method.toLowerCase()} ${c.get('route') ?? 'none'}`;
     this.#audit.refused({ ...this.#lineOf(c, about), kind, action: action ?? route });
   }
 
-  /** Of what is still under way. */
+  /** Logs an outcome that is known only later. */
   async settled(
     c: RequestContext,
     audit: RouteAudit | undefined,

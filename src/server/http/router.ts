@@ -5,6 +5,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
+import { getCookie } from 'hono/cookie';
 import type { z } from 'zod';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
@@ -15,42 +16,41 @@ import { parseOrThrow } from '../../protocol/parse.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
+import { networkOf } from '../access/refusals.ts';
+import { parseToken } from '../access/secrets.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { jsonText } from '../json-pieces.ts';
-import { drainingError } from '../request-errors.ts';
-import { ByteBudget, type ByteReservation } from '../request-limits.ts';
+import { ByteLimit, type ByteReservation, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
+import { drainingError } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
-import { authenticate } from './authenticate.ts';
 import { readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';
 import { textResponse } from './node-adapter.ts';
 import type { AuditTarget, RequestAudit } from './request-audit.ts';
-import type { RequestContext, RequestEnv } from './request-context.ts';
+import { clientAddress, type RequestContext, type RequestEnv } from './server-context.ts';
 
-/** How many bodies of the largest size one user may have in memory at once. */
+/** How many maximum-size bodies one user may hold in memory. */
 const LARGEST_AT_ONCE = 16;
-/** All tokens of one user together may send as much as this many single tokens. */
-const TOKENS_AT_ONCE = 4;
 /** How long a rate-limited request waits for its response, and the pause before the next response to the same user. */
 const REFUSAL_DELAY_MS = 250;
 const REFUSAL_PACE_MS = 50;
 const LONGEST_REFUSAL_MS = 5000;
-/** Parsing JSON takes time by its length: each such piece counts as one more request. The default rate allows 8 MB a second. */
+/** Each piece of this size counts as one more request: parsing JSON takes time. The default rate allows 8 MB a second. */
 const BYTES_PER_REQUEST = 16 * 1024;
 
-export interface RouterOptions {
+interface RouterOptions {
   readonly access: AccessControl;
   readonly requestAudit: RequestAudit;
-  readonly host: SessionManager;
-  /** Of bodies that are JSON. */
+  readonly sessions: SessionManager;
+  /** For JSON bodies. */
   readonly bodyLimitBytes: number;
   /** Whether the server takes no new work. */
-  readonly stopping: () => boolean;
+  readonly draining: () => boolean;
   /** Forwards to the server that owns a session. Undefined if there are no other servers. */
   readonly forwarder?: Pick<SessionForwarder, 'forward'> | undefined;
 }
 
-/** What a handler is called with. */
+/** The argument of a handler. */
 export type Call<R extends Route = Route> = RouteCall<R> &
   (R['auth'] extends { kind: 'public' } ? unknown : UserCall) &
   (R['auth'] extends SessionAuth ? SessionCall : unknown);
@@ -68,7 +68,7 @@ interface UserCall {
   readonly principal: Principal;
 }
 
-/** Of a route of the session that the path names. */
+/** For routes of the session named in the path. */
 interface SessionCall {
   readonly info: SessionInfo;
   readonly reauthorize: Reauthorize;
@@ -77,30 +77,30 @@ interface SessionCall {
 /** Sets the target of the audit entry if the path does not name it, and the outcome if it is known only later. */
 type SetAuditTarget = (more: AuditTarget, outcome?: Promise<unknown>) => void;
 
-/** Authorizes again, for long-lived connections. Fails if the token is no longer valid or the right is gone. */
+/** Authorizes a long-lived connection again. Throws if the token is no longer valid or the right is gone. */
 export type Reauthorize = (right?: Right) => Promise<Principal>;
 
 type Answer<R extends Route> = R['response'] extends z.ZodUndefined
   ? Promise<void> | Promise<Response> | Promise<Response | undefined>
   : Promise<z.input<R['response']> | Response>;
 
-/** One handler for each route of a table. A missing one does not compile. */
+/** One handler per route of a table. A missing handler does not compile. */
 export type Handlers<T extends RouteTable> = { readonly [N in keyof T]: (call: Call<T[N]>) => Answer<T[N]> };
 
-/** As the router calls it, with the parts that its route names. */
+/** A handler as the router calls it. */
 type AnyHandler = (call: never) => Promise<unknown>;
 
 export class Router {
   readonly #app: Hono<RequestEnv>;
   readonly #parts: RouterOptions;
-  /** Of bodies that are being read and messages that have not come to their end, by user. */
-  readonly #held: ByteBudget;
-  /** When each user's latest request too many has its answer. */
+  /** Memory of unread bodies and incomplete messages, by user. */
+  readonly #held: ByteLimit;
+  /** When the response to each user's latest rate-limited request is due. */
   readonly #refusedAt = new BoundedMap<string, number>(10_000);
 
   constructor(app: Hono<RequestEnv>, parts: RouterOptions) {
     this.#app = app;
-    this.#held = new ByteBudget(LARGEST_AT_ONCE * parts.bodyLimitBytes);
+    this.#held = new ByteLimit(LARGEST_AT_ONCE * parts.bodyLimitBytes);
     this.#parts = parts;
   }
 
@@ -114,7 +114,7 @@ export class Router {
   }
 
   #add(route: Route, handle: AnyHandler): void {
-    const { requestAudit, stopping } = this.#parts;
+    const { requestAudit, draining } = this.#parts;
     const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1');
     this.#app.on(route.method, path, async (c) => {
       c.set('route', route.path);
@@ -125,7 +125,7 @@ export class Router {
         later = outcome ?? later;
       };
       try {
-        if (stopping() && !route.whileDraining) throw drainingError();
+        if (draining() && !route.whileDraining) throw drainingError();
         const result = await this.#answer(route, c, auditTarget, handle);
         if (later) void requestAudit.settled(c, route.audit, audited, later);
         else await requestAudit.done(c, route.audit, audited);
@@ -142,14 +142,14 @@ export class Router {
     const { auth } = route;
     const work = async (more: object) => {
       const call = { ...(await this.#read(route, c)), context: c, auditTarget, ...more };
-      // The table pairs each handler with its route, whose schemas made this call.
+      // Safe: the table pairs each handler with the route whose schemas parsed this call.
       return await handle(call as never);
     };
     if (auth.kind === 'public') return await work({});
     const principal = await this.#enter(c);
     const session = auth.kind === 'session' ? await this.#enterSession(c, auth, principal, auditTarget) : undefined;
     if (auth.scope !== undefined) requireScope(principal, auth.scope);
-    // Before a byte of the body is read: that is for the owner.
+    // Forward before reading the body: the owner reads it.
     const answered = session && (await this.#parts.forwarder?.forward(c, session.info, session.claim));
     if (answered) return answered;
     return await workFor(principal, c, () => work({ principal, ...session }));
@@ -175,16 +175,17 @@ export class Router {
     const { access } = this.#parts;
     const principal = await authenticate(c, access);
     c.set('principal', principal);
+    c.env.userId = principal.userId;
     if (c.env.upgrade) c.env.upgrade.room = () => this.reserveBytes(c);
     // A forwarded request was counted by the server that forwarded it.
     if (!c.get('forwardMark')) admitRequest(access, principal);
     return principal;
   }
 
-  /** For the body of this request, until it is read; for the messages of this WebSocket, until it is closed. */
+  /** Reserves memory for this request's body until it is read, or for a WebSocket's messages until it closes. */
   reserveBytes(c: RequestContext): ByteReservation {
     const principal = c.get('principal');
-    // Routes without a token take no body.
+    // Routes without a token accept no body.
     const hold = this.#held.reserve(principal?.userId ?? '');
     // A forwarded request was counted by the server that forwarded it.
     return principal && !c.get('forwardMark')
@@ -193,8 +194,8 @@ export class Router {
   }
 
   /**
-   * Delays the responses to a user who sends too much, one after the other. Until then the server reads nothing more from
-   * those connections and has time for others.
+   * Delays the responses to a rate-limited user, one after the other. Meanwhile the server reads nothing more from those
+   * connections and has time for other users.
    */
   async #slowDown(principal: Principal | undefined, error: unknown): Promise<void> {
     if (!principal || !(error instanceof CellaError) || error.code !== 'RATE_LIMITED') return;
@@ -210,10 +211,10 @@ export class Router {
     return readRequest(route, c, { limitBytes: bodyLimitBytes, room: () => this.reserveBytes(c) });
   }
 
-  /** A session that the principal may not see looks as if it did not exist. */
+  /** A session that the principal may not see looks nonexistent. */
   async #find(id: string): Promise<SessionInfo> {
     try {
-      return await this.#parts.host.get(id);
+      return await this.#parts.sessions.get(id);
     } catch (error) {
       if (error instanceof CellaError && ['NOT_FOUND', 'INVALID_NAME', 'INVALID_REQUEST'].includes(error.code)) {
         throw sessionNotFound(id);
@@ -231,10 +232,10 @@ export function admitRequest(
 ): void {
   if (authMethod.kind === 'server') return;
   rates.admit(authMethod.id, cost);
-  rates.admit(`user ${userId}`, cost / TOKENS_AT_ONCE);
+  rates.admit(`user ${userId}`, cost / CREDENTIALS_AT_ONCE);
 }
 
-/** Counts bytes as requests before they are held, however small the pieces they come in. */
+/** Counts bytes as requests before they are held, however small the pieces are. */
 function counted(hold: ByteReservation, admit: (requests: number) => void): ByteReservation {
   let [held, sent] = [0, 0];
   const be = (bytes: number) => {
@@ -248,7 +249,7 @@ function counted(hold: ByteReservation, admit: (requests: number) => void): Byte
   return { resize: be, add: (bytes) => be(held + bytes), [Symbol.dispose]: () => hold[Symbol.dispose]() };
 }
 
-/** Long work of one user takes turns with that of others, including later work of a WebSocket. */
+/** Makes a user's work take turns with other users' work, including later work of a WebSocket. */
 async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: () => Promise<R>): Promise<R> {
   return await onBehalfOf(userId, async () => {
     const result = await work();
@@ -272,20 +273,20 @@ export async function readRequest(
   };
 }
 
-export async function respond(result: unknown, status: number): Promise<Response> {
+async function respond(result: unknown, status: number): Promise<Response> {
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
   return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
 }
 
-/** Names in a body, and in each object in it: schemas take microseconds for each. */
+/** Limit on the names in a body and in each of its objects: schemas take microseconds per name. */
 const MOST_NAMES = 1000;
 
 function withFewNames(body: unknown): unknown {
-  const check = (value: unknown, place: string) => {
+  const check = (value: unknown, part: string) => {
     const count = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).length : 0;
     if (count <= MOST_NAMES) return;
-    throw new CellaError('INVALID_REQUEST', `${place} has ${count} names, and may have ${MOST_NAMES} at most.`);
+    throw new CellaError('INVALID_REQUEST', `${part} has ${count} names, and may have ${MOST_NAMES} at most.`);
   };
   check(body, 'The body');
   if (typeof body === 'object' && body !== null) {
@@ -298,17 +299,79 @@ function parsePart(schema: z.ZodType, value: unknown): unknown {
   return parseOrThrow(schema, value, invalidRequest);
 }
 
-/** A name that occurs several times is a list. */
+/** A repeated name becomes a list. */
 function queryOf(c: RequestContext): Record<string, string | string[]> {
   const entries = Object.entries(c.req.queries());
   return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
 }
 
-/** Those that the route names; others are not looked at. */
+/** Only the headers that the route declares. */
 function headersOf(c: RequestContext, names: readonly string[]): Record<string, string | undefined> {
   return Object.fromEntries(names.map((name) => [name, c.req.header(name)]));
 }
 
 function mayHaveBody(c: RequestContext): boolean {
   return c.req.method !== 'GET' && c.req.method !== 'HEAD';
+}
+
+export const COOKIE = 'cella';
+const CSRF_HEADER = 'x-cella-csrf';
+
+const READING = new Set(['GET', 'HEAD']);
+
+async function authenticate(c: RequestContext, access: AccessControl): Promise<Principal> {
+  let token: string | undefined;
+  const cookie = getCookie(c, COOKIE);
+  try {
+    token = bearerOf(c);
+    if (token !== undefined) return await access.authenticate(token);
+    if (cookie !== undefined) return await byCookie(c, access, cookie);
+    if (c.env.listener === 'local') return access.localAdmin();
+    throw new CellaError('UNAUTHENTICATED', 'This needs a token or a login.');
+  } catch (error) {
+    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(c, access, token);
+    throw error;
+  }
+}
+
+/**
+ * Slows down guessing, per address and per guessed token. Valid credentials are accepted before this check, so an attacker
+ * cannot lock out others who share an address, or whose token id is known.
+ */
+export function countFailure(c: RequestContext, access: AccessControl, token?: string): void {
+  const from = networkOf(clientAddress(c));
+  const shown = c.req.header('authorization') ?? c.req.header('cookie') ?? c.req.query('code');
+  // A request without a credential is not a guess.
+  if (shown === undefined) {
+    access.rates.admit(`from ${from}`);
+    return;
+  }
+  const id = token === undefined ? undefined : parseToken(token)?.id;
+  if (id !== undefined) access.credentialRates.admit(`token ${id}`);
+  access.credentialRates.admit(`from ${from}`);
+}
+
+/** Another site's page can make a browser send the cookie, but can neither read nor set a header. */
+async function byCookie(c: RequestContext, access: AccessControl, cookie: string): Promise<Principal> {
+  const site = c.req.header('sec-fetch-site');
+  const { upgrade } = c.env;
+  // Following a link from another site may show a page. Nothing else is allowed cross-site.
+  if (site === 'cross-site' && (upgrade || !READING.has(c.req.method))) throw crossSite();
+  if (upgrade && c.req.header('origin') === undefined) throw crossSite();
+  const principal = await access.logins.authenticate(cookie);
+  if (!READING.has(c.req.method)) access.logins.checkCsrf(cookie, c.req.header(CSRF_HEADER));
+  return principal;
+}
+
+/** Undefined if there is no header. A header without a token counts as a wrong token. */
+function bearerOf(c: RequestContext): string | undefined {
+  const header = c.req.header('authorization');
+  if (header === undefined) return undefined;
+  const [, token] = /^Bearer +(\S+) *$/i.exec(header) ?? [];
+  if (token === undefined) throw new CellaError('UNAUTHENTICATED', 'The Authorization header holds no bearer token.');
+  return token;
+}
+
+function crossSite(): CellaError {
+  return new CellaError('FORBIDDEN', 'The request comes from a page of another site.');
 }

@@ -1,17 +1,22 @@
-/** ServerContext: what handlers use, and the limits of HTTP. */
+/** ServerContext (what handlers use), HTTP limits, and the variables of a request. */
 
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Context } from 'hono';
 import type { Logger } from 'pino';
+import type { WebSocket } from 'ws';
 import type { ServerConfig } from '../../settings/server-config.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import type { Peers } from '../cluster/peers.ts';
+import type { Principal } from '../access/authorization.ts';
+import type { ForwardMark, Peers } from '../cluster/peers.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import type { ModelService } from '../gateway/model-service.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import type { HttpMetrics } from '../metrics.ts';
 import type { KernelQuota } from '../quotas/kernel-quota.ts';
 import type { StorageQuota } from '../quotas/storage-quota.ts';
-import type { Followers } from '../request-limits.ts';
+import type { ByteReservation, Followers } from '../request-limits.ts';
 import type { AgentService } from '../runners/agent-service.ts';
 import type { ServerControl } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
@@ -20,32 +25,32 @@ import type { AgentProfiles } from '../turns/agent-profiles.ts';
 import type { RequestAudit } from './request-audit.ts';
 
 export interface StreamLimits {
-  /** How long a client may take to read what it was sent. */
-  readonly patienceMs: number;
-  /** How long a connection may be silent before a sign of life. */
+  /** How long a client may take to read sent data. */
+  readonly slowClientTimeoutMs: number;
+  /** How long a connection may be silent before a heartbeat. */
   readonly heartbeatMs: number;
-  /** How much may wait in the connection of one client. */
+  /** Limit on buffered bytes per connection. */
   readonly bufferBytes: number;
 }
 
-/** What the server is made of: built once, by `serve`, for all that handles requests. */
+/** The parts of the server. `serve` creates them once, for everything that handles requests. */
 export interface ServerContext {
   readonly config: ServerConfig;
   readonly version: string;
   readonly log: Logger;
-  /** Its shutdown. */
+  /** Controls the shutdown. */
   readonly control: ServerControl;
   /** Aborted when the server takes no new work. */
-  readonly stopping: AbortSignal;
+  readonly draining: AbortSignal;
   /** Aborted when the server closes: long-lived connections end with it. */
-  readonly ending: AbortSignal;
+  readonly closing: AbortSignal;
   readonly limits: HttpLimits;
   readonly storage: Storage;
   readonly access: AccessControl;
   readonly models: ModelService;
   /** Coding agents and their runners. */
   readonly agents: AgentService;
-  readonly host: SessionManager;
+  readonly sessions: SessionManager;
   /** Sessions as MCP servers. */
   readonly endpoints: McpEndpoints;
   /** The other servers on the same storage, and what forwards to them; undefined if the storage is not shared. */
@@ -63,16 +68,85 @@ export interface ServerContext {
 }
 
 export interface HttpLimits extends StreamLimits {
-  /** Of a body that is JSON. */
+  /** Per JSON body. */
   readonly bodyBytes: number;
-  /** Of a frame that a client sends. */
+  /** Per frame from a client. */
   readonly frameBytes: number;
+  /** Concurrent connections per token that follow sessions. */
+  readonly followers: number;
+  /** Limit on unread response bytes per user. */
+  readonly unreadBytes: number;
 }
 
 export const defaultLimits: HttpLimits = {
   bodyBytes: 8 * 1024 * 1024,
   frameBytes: 8 * 1024 * 1024,
-  patienceMs: 30_000,
+  followers: 1000,
+  slowClientTimeoutMs: 30_000,
   heartbeatMs: 20_000,
   bufferBytes: 1024 * 1024,
+  unreadBytes: 128 * 1024 * 1024,
 };
+
+/** `local`: the Unix socket in the data folder, which only the user that runs the server can open. */
+export type ListenerKind = 'network' | 'local';
+
+/** A WebSocket upgrade. A handler that accepts it sets `accept`. */
+export interface Upgrade {
+  accept: ((socket: WebSocket, room: () => ByteReservation) => void) | undefined;
+  /** Reserves memory for its messages, once the user is known. */
+  room: (() => ByteReservation) | undefined;
+  /** Its slot in the limit on followers. Disposed of when the connection ends, even if it never becomes a WebSocket. */
+  place: Disposable | undefined;
+}
+
+export interface RequestBindings {
+  readonly incoming: IncomingMessage;
+  /** The connection, even after an unread body has detached from it. */
+  readonly socket: Socket;
+  readonly listener: ListenerKind;
+  readonly upgrade?: Upgrade;
+  /** Set after authentication. */
+  userId?: string;
+}
+
+interface RequestVariables {
+  requestId: string;
+  log: Logger;
+  /** The route's path pattern, for logs and metrics. */
+  route: string | undefined;
+  /** Set after authentication. */
+  principal: Principal | undefined;
+  /** Set if another server forwarded it. */
+  forwardMark: ForwardMark | undefined;
+  /** Whether another server answered the request. */
+  forwarded: boolean | undefined;
+}
+
+export interface RequestEnv {
+  Bindings: RequestBindings;
+  Variables: RequestVariables;
+}
+
+export type RequestContext = Context<RequestEnv>;
+
+/** The client's address, for logs and the audit log. `local` for the Unix socket. */
+export function clientAddress(c: RequestContext): string {
+  const { socket, listener } = c.env;
+  return c.get('forwardMark')?.client ?? (listener === 'local' ? 'local' : (socket.remoteAddress ?? 'unknown'));
+}
+
+/** With the query. */
+export function pathOf(c: RequestContext): string {
+  const { pathname, search } = new URL(c.req.url);
+  return `${pathname}${search}`;
+}
+
+export function isTls({ socket }: RequestBindings): boolean {
+  return 'encrypted' in socket && socket.encrypted === true;
+}
+
+/** Destroys the connection of a response that fails midway, so that the client does not take it for complete. */
+export function abortConnection({ socket }: RequestBindings): void {
+  socket.destroy();
+}

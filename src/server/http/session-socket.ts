@@ -1,22 +1,22 @@
 /**
- * One client of a session on a WebSocket: events go out in order, as fast as it reads; what it asks for comes in.
+ * Serves one client of a session on a WebSocket: sends events in order, as fast as the client reads, and handles its frames.
  *
- * Events are taken from the log one after the other, and only while the connection has room: a client that does not
- * read costs a bounded buffer, and is let go after a while. Every frame is checked again: a token that was revoked
- * ends with it.
+ * Events are read from the log one by one, and only while the connection has room. A client that does not read costs a
+ * bounded buffer and is disconnected after a while. Every frame is authorized again, so a revoked token ends the connection.
  */
 
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
-import { parseCheapJson } from '../../lib/json-scanner.ts';
+import { inTurns } from '../../lib/event-loop.ts';
+import { MOST_CLIENT_EFFORT, SMALL_BYTES, scanInSteps, tryParseJson } from '../../lib/json-scanner.ts';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/authorization.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
-import { admitExecution } from '../quotas/admission.ts';
-import { drainingError } from '../request-errors.ts';
+import { admitExecution } from '../quotas/kernel-quota.ts';
+import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import { admitRequest, type Reauthorize } from './router.ts';
@@ -31,32 +31,34 @@ export interface SessionSocketOptions {
   /** Whether it answers permission requests. */
   readonly responds: boolean;
   readonly reauthorize: Reauthorize;
-  /** Writes into the audit log what it asked for, and what came of it. */
+  /** Writes the request and its outcome to the audit log. */
   readonly audit: (entry: RouteAudit | undefined, outcome: Promise<unknown>) => void;
-  /** Told when it has gone. */
-  readonly left: () => void;
   readonly log: Logger;
 }
 
-/** Frames of one client that are worked on at a time. */
+/** Concurrent frames per client. */
 const MOST_AT_WORK = 64;
 
 export class SessionSocket {
+  readonly #socket: WebSocket;
   readonly #options: SessionSocketOptions;
   readonly #responder: Responder | undefined;
   readonly #connection: SocketConnection;
   #atWork = 0;
+  /** Frames that are being parsed, and frames queued behind them. */
+  #unread = 0;
+  #reading: Promise<void> = Promise.resolve();
 
   constructor(socket: WebSocket, options: SessionSocketOptions) {
+    this.#socket = socket;
     this.#options = options;
     const { service, log, principal, session, reauthorize } = options;
-    const warn = () => void this.#connection.outbox.send({ type: 'stopping' });
-    service.stopping.addEventListener('abort', warn, { once: true });
+    const warn = () => void this.#connection.outbox.send({ type: 'draining' });
+    service.draining.addEventListener('abort', warn, { once: true });
     this.#responder = options.responds ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
       this.#responder?.leave();
-      service.stopping.removeEventListener('abort', warn);
-      options.left();
+      service.draining.removeEventListener('abort', warn);
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     };
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
@@ -76,6 +78,7 @@ export class SessionSocket {
         ...(await session.position()),
         ...responder,
       });
+      this.#connection.startHeartbeats();
       for await (const event of session.events({ after, signal })) {
         await this.#connection.outbox.send(event);
         if (signal.aborted) return;
@@ -89,12 +92,27 @@ export class SessionSocket {
     }
   }
 
+  /** Parses large frames in turns with other work. Later frames wait, to keep the order. */
   #take(data: RawData, binary: boolean): void {
+    const bytes = binary || !Buffer.isBuffer(data) ? Buffer.alloc(0) : data;
+    if (this.#unread === 0 && bytes.length <= SMALL_BYTES) {
+      this.#begin(bytes, true);
+      return;
+    }
+    if (this.#unread++ === 0) this.#socket.pause();
+    this.#reading = this.#reading
+      .then(async () => this.#begin(bytes, await inTurns(scanInSteps(bytes, MOST_CLIENT_EFFORT))))
+      .finally(() => {
+        if (--this.#unread === 0) this.#socket.resume();
+      });
+  }
+
+  #begin(bytes: Buffer, isCheap: boolean): void {
     if (this.#connection.over.aborted) return;
-    const frame = binary ? undefined : frameOf(String(data));
+    const frame = isCheap ? tryParseJson(bytes.toString()) : undefined;
     if (!this.#connection.budget.frame() || this.#atWork >= MOST_AT_WORK)
       this.#connection.close(CloseCode.tooMuch, 'too many frames');
-    else if (!frame) this.#connection.close(CloseCode.wrong, 'no JSON text');
+    else if (typeof frame !== 'object' || frame === null) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
       this.#atWork++;
       void this.#answer(frame).finally(() => {
@@ -114,10 +132,10 @@ export class SessionSocket {
         result: await this.#carryOut(parsed.data),
       });
     } catch (error) {
-      const told = toCellaError(error, '-');
-      if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-      if (told.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer good');
-      else await this.#connection.outbox.send({ type: 'error', id, ...errorBody(told) });
+      const failure = toCellaError(error, '-');
+      if (failure.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
+      if (failure.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer good');
+      else await this.#connection.outbox.send({ type: 'error', id, ...errorBody(failure) });
     }
   }
 
@@ -138,8 +156,8 @@ export class SessionSocket {
     admitRequest(service.access, principal);
     switch (frame.type) {
       case 'execute': {
-        if (service.stopping.aborted) throw drainingError();
-        await admitExecution(service, await service.host.get(session.id));
+        if (service.draining.aborted) throw drainingError();
+        await admitExecution(service, await service.sessions.get(session.id));
         const { type, id, code, ...options } = frame;
         const handle = await session.execute(code, { ...omitUndefined(options), by });
         const { id: execution, replayed, started, outcome } = handle;
@@ -151,7 +169,7 @@ export class SessionSocket {
         await session.answerInput(frame.request, frame.text, { by });
         return {};
       case 'cancel_input':
-        await session.cancelInput(frame.request, { by, ...omitUndefined({ reason: frame.reason }) });
+        await session.cancelInput(frame.request, { by, reason: frame.reason });
         return {};
       case 'permission':
         return { reply: await session.permissions.decide(by, frame.permission, frame.decision) };
@@ -159,19 +177,14 @@ export class SessionSocket {
   }
 }
 
-/** What a frame is answered with, and what it comes to where that takes longer. */
+/** The reply to a frame, and its outcome if that takes longer. */
 interface FrameOutcome {
   readonly reply?: unknown;
   readonly outcome?: Promise<unknown>;
 }
 
 const closeReasons: Partial<Record<string, readonly [number, string]>> = {
-  SERVER_STOPPING: [CloseCode.stopping, 'the server is ending'],
+  SERVER_STOPPING: [CloseCode.closing, 'the server is shutting down'],
   SESSION_ELSEWHERE: [CloseCode.moved, 'the session has moved'],
   NOT_FOUND: [CloseCode.gone, 'the session was deleted'],
 };
-
-function frameOf(text: string): object | undefined {
-  const value = parseCheapJson(text);
-  return typeof value === 'object' && value !== null ? value : undefined;
-}

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { Heartbeat, Outbox } from './socket-connection.ts';
 
-const limits = { patienceMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
+const limits = { slowClientTimeoutMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
 
 /** A connection in which so much waits; what is sent is taken when the test says so. */
 function slowClient() {
@@ -35,7 +35,7 @@ test('one that takes a little each time keeps its place, however long all of it 
   const reading = setInterval(() => {
     state.bufferedAmount -= 10;
     if (state.bufferedAmount === 0) state.taken();
-  }, limits.patienceMs / 2);
+  }, limits.slowClientTimeoutMs / 2);
   await sent.finally(() => clearInterval(reading));
   expect(onSlow).not.toHaveBeenCalled();
   expect(state.bufferedAmount).toBe(0);
@@ -62,7 +62,7 @@ test('one that answers is asked again and again', () => {
   const pulse = new Heartbeat();
   for (let beat = 0; beat < 5; beat++) {
     expect(pulse.beat(quiet)).toBe('ask');
-    pulse.heard();
+    pulse.alive();
   }
 });
 

@@ -1,4 +1,4 @@
-/** The server end of one WebSocket: sends within limits, heartbeats, and closes clients that do not read or may no longer. */
+/** The server end of a WebSocket: bounded sending, heartbeats, and closing of slow or no longer authorized clients. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -16,15 +16,15 @@ interface SocketConnectionOptions {
   readonly service: ServerContext;
   readonly reauthorize: Reauthorize;
   readonly log: Logger;
-  /** What may wait in the connection, where it is less than for others. */
+  /** Limit on buffered bytes, if lower than the default. */
   readonly bufferBytes?: number;
-  /** Told when it has gone. */
+  /** Called when the connection has closed. */
   readonly onClosed: (code: number) => void;
 }
 
-/** How long the other side has to take what was sent before, and to answer that it is closed. */
+/** How long the client has to read the sent data and to answer the close frame. */
 const CLOSING_MS = 5000;
-/** Those who are let go, as they are counted. */
+/** How disconnected clients are counted. */
 const drops = new Map<number, Dropped>([
   [CloseCode.slow, 'slow'],
   [CloseCode.refused, 'refused'],
@@ -37,6 +37,7 @@ export class SocketConnection {
   readonly #options: SocketConnectionOptions;
   readonly #over = new AbortController();
   readonly #heartbeat = new Heartbeat();
+  #tellsClient = false;
 
   constructor(socket: WebSocket, options: SocketConnectionOptions) {
     this.#socket = socket;
@@ -47,64 +48,77 @@ export class SocketConnection {
     const heartbeat = setInterval(() => void this.#beat(), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
-      this.heard();
+      this.alive();
       if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
     });
-    // What is no WebSocket frame, or too large; the socket closes itself.
+    // An invalid or too large frame. The socket closes itself.
     socket.on('error', (error) => log.debug({ reason: error.message }, 'websocket'));
     socket.once('close', (code) => {
       clearInterval(heartbeat);
-      ending[Symbol.dispose]();
+      closing[Symbol.dispose]();
       this.#over.abort();
       options.onClosed(code);
     });
-    const ending = onAbort(service.ending, () => this.close(CloseCode.stopping, 'the server is ending'));
+    const closing = onAbort(service.closing, () => this.close(CloseCode.closing, 'the server is shutting down'));
   }
 
-  /** Aborted when it ends, by whomever. */
+  /** Aborted when the connection ends, on either side. */
   get over(): AbortSignal {
     return this.#over.signal;
   }
 
-  /** The client is told why; one that does not answer is cut off. */
+  /** Sends the client the reason. A client that does not answer is cut off. */
   close(code: number, reason: string): void {
     if (this.over.aborted) return;
     this.#over.abort();
     const dropped = drops.get(code);
     if (dropped) this.#options.service.metrics.dropped(dropped);
-    // Its answer is not heard otherwise.
+    // Without this, the client's close frame would not be read.
     this.#socket.resume();
     this.#socket.close(code, reason);
     setTimeout(() => this.#socket.terminate(), CLOSING_MS).unref();
   }
 
-  /** It has sent something: an answer to a ping may wait behind much of that. */
-  heard(): void {
-    this.#heartbeat.heard();
+  /** The client sent data. Its pong may be queued behind a lot of data, so any data counts. */
+  alive(): void {
+    this.#heartbeat.alive();
   }
 
-  /** Whether it may still be here; it is closed where it may not. */
+  /** Sends heartbeats from now on, so that the client notices if the network silently drops data. */
+  startHeartbeats(): void {
+    this.#tellsClient = true;
+    this.#sendHeartbeat();
+  }
+
+  /** Whether the client is still authorized. Closes the connection if not. */
   async check(): Promise<boolean> {
     if (await whyForbidden(this.#options.reauthorize)) this.close(CloseCode.refused, 'the token is no longer good');
     return !this.over.aborted;
   }
 
-  /** Only to those who read: pongs that nobody takes would pile up. */
+  /** Sends pongs only to clients that read: unread pongs would pile up. */
   #pong(data: Buffer): void {
-    this.heard();
+    this.alive();
     if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
     else if (this.outbox.isWritable) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {
-    // What has arrived while this process was busy is read first.
+    // First read what arrived while this process was busy.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.over.aborted) return;
     const todo = this.#heartbeat.beat({ room: this.outbox.isWritable, listening: !this.#socket.isPaused });
-    // It has not read the last ping, or is no longer there.
+    // The client has not read the last ping, or is gone.
     if (todo === 'let go') return this.close(CloseCode.slow, 'too slow');
     if (todo === 'ask') this.#socket.ping();
+    if (this.#tellsClient) this.#sendHeartbeat();
     await this.check();
+  }
+
+  /** Skips the heartbeat if data is queued: that data shows life, too. */
+  #sendHeartbeat(): void {
+    if (!this.outbox.isWritable) return;
+    void this.outbox.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs });
   }
 }
 
@@ -114,7 +128,7 @@ export class Outbox {
   readonly #over: AbortSignal;
   readonly #onSlow: () => void;
 
-  /** `onSlow` is told where the client has not read for too long; nothing is sent once `over` is aborted. */
+  /** Calls `onSlow` if the client has not read for too long. Sends nothing once `over` is aborted. */
   constructor(socket: WebSocket, limits: StreamLimits, over: AbortSignal, onSlow: () => void) {
     this.#socket = socket;
     this.#limits = limits;
@@ -122,7 +136,7 @@ export class Outbox {
     this.#onSlow = onSlow;
   }
 
-  /** Whether what was sent before has been taken, but for a little. */
+  /** Whether the client has read nearly all sent data. */
   get isWritable(): boolean {
     return this.#socket.bufferedAmount <= this.#limits.bufferBytes;
   }
@@ -132,7 +146,7 @@ export class Outbox {
     return this.#send('seq' in frame ? eventText(frame) : JSON.stringify(frame));
   }
 
-  /** The same for a frame of bytes. */
+  /** Like `send`, for a binary frame. */
   sendBytes(chunk: Uint8Array): Promise<void> {
     return this.#send(chunk);
   }
@@ -144,12 +158,12 @@ export class Outbox {
     if (!this.isWritable) await this.#taken(sent.promise);
   }
 
-  /** Resolves when the client has taken this, or is let go: it is slow where it has taken nothing at all for so long. */
+  /** Resolves when the client has read this or is disconnected. A client is slow if it reads nothing at all for too long. */
   async #taken(sent: Promise<void>): Promise<void> {
-    const patience = new AbortController();
-    const signal = AbortSignal.any([this.#over, patience.signal]);
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#over, over.signal]);
     for (let left = this.#socket.bufferedAmount; ; ) {
-      const slow = delay(this.#limits.patienceMs, 'slow', { signal }).catch(() => 'over');
+      const slow = delay(this.#limits.slowClientTimeoutMs, 'slow', { signal }).catch(() => 'over');
       if ((await Promise.race([sent, slow])) !== 'slow') break;
       const before = left;
       left = this.#socket.bufferedAmount;
@@ -157,26 +171,26 @@ export class Outbox {
       this.#onSlow();
       break;
     }
-    patience.abort();
+    over.abort();
   }
 }
 
 interface HeartbeatState {
-  /** Whether there is room for the question: where much is on its way, how that is taken tells as much. */
+  /** Whether there is room for a ping. If much data is queued, reading it shows life as well. */
   readonly room: boolean;
-  /** Whether an answer would be heard. */
+  /** Whether the server is reading, and would see the pong. */
   readonly listening: boolean;
 }
 
 export class Heartbeat {
-  /** It was asked, and has said nothing since. */
+  /** The client was pinged and has sent nothing since. */
   #silent = false;
 
-  heard(): void {
+  alive(): void {
     this.#silent = false;
   }
 
-  /** What there is to do at this beat. One that was not asked is not missed. */
+  /** What to do at this beat. A client that was not pinged is not overdue. */
   beat({ room, listening }: HeartbeatState): 'ask' | 'wait' | 'let go' {
     if (this.#silent) return 'let go';
     if (!room) return 'wait';
@@ -185,7 +199,7 @@ export class Heartbeat {
   }
 }
 
-/** Events never change; those that nobody holds any more are forgotten here too. */
+/** Caches the text of events, which never change. */
 const texts = new WeakMap<StreamItem, string>();
 
 function eventText(event: StreamItem): string {

@@ -1,13 +1,12 @@
 /**
- * One terminal on a WebSocket: bytes both ways, as fast as the slower side takes them.
+ * Serves one terminal on a WebSocket: bytes in both directions, as fast as the slower side reads.
  *
- * It lives as long as its connection: where that ends, so does every process of the terminal. Meanwhile the session is
- * in use, and is not put to sleep.
+ * Every process of the terminal ends with its connection. Until then the session counts as in use and does not hibernate.
  */
 
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
-import { parseCheapJson } from '../../lib/json-scanner.ts';
+import { SMALL_BYTES, tryParseJson } from '../../lib/json-scanner.ts';
 import { CloseCode, MOST_TYPED_BYTES, TerminalClientFrame } from '../../protocol/api/socket-frames.ts';
 import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
@@ -19,16 +18,16 @@ import { SocketConnection } from './socket-connection.ts';
 export interface TerminalSocketOptions {
   readonly service: ServerContext;
   readonly session: ServerSession;
-  readonly wish: TerminalOptions;
+  readonly options: TerminalOptions;
   readonly reauthorize: Reauthorize;
-  /** Told when it has gone. */
+  /** Called when the connection has closed. */
   readonly left: (code: number) => void;
   readonly log: Logger;
 }
 
-/** A person who stops a flood does not see it go on for long. */
+/** Small, so that a user who interrupts a flood of output soon sees it stop. */
 const BUFFER_BYTES = 256 * 1024;
-/** How long somebody whose token was revoked may go on at most. */
+/** How long a client with a revoked token can continue at most. */
 const CHECK_EVERY_MS = 1000;
 const ENDED = 1000;
 
@@ -53,17 +52,18 @@ export class TerminalSocket {
       onClosed: left,
     });
     socket.on('message', (data, binary) => this.#take(data, binary));
+    this.#connection.startHeartbeats();
     void this.#run();
   }
 
   async #run(): Promise<void> {
-    const { session, wish } = this.#options;
+    const { session, options } = this.#options;
     const { over, outbox } = this.#connection;
     try {
       await session.use(async (inside) => {
         if (over.aborted) return;
-        await using terminal = await inside.terminal(wish);
-        // It may have gone while the program was started.
+        await using terminal = await inside.terminal(options);
+        // The client may have disconnected while the program started.
         if (over.aborted) return;
         over.addEventListener('abort', () => void terminal.close(), { once: true });
         this.#terminal.resolve(terminal);
@@ -82,21 +82,21 @@ export class TerminalSocket {
   }
 
   async #fail(error: unknown): Promise<void> {
-    const told = toCellaError(error, '-');
-    if (told.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-    await this.#connection.outbox.send({ type: 'error', ...errorBody(told) });
-    this.#connection.close(CloseCode.failed, told.code);
+    const failure = toCellaError(error, '-');
+    if (failure.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
+    await this.#connection.outbox.send({ type: 'error', ...errorBody(failure) });
+    this.#connection.close(CloseCode.failed, failure.code);
   }
 
   #take(data: RawData, binary: boolean): void {
     if (this.#connection.over.aborted) return;
-    this.#connection.heard();
-    if (!binary) this.#heed(String(data));
+    this.#connection.alive();
+    if (!binary) this.#handleFrame(data);
     else if (sizeOf(data) > MOST_TYPED_BYTES) this.#connection.close(CloseCode.tooLarge, 'a frame is too large');
     else this.#type(toBytes(data));
   }
 
-  /** Nothing more is read from the client while the program has not taken what there is. */
+  /** Stops reading from the client until the program has taken the input. */
   #type(bytes: Uint8Array): void {
     if (this.#untyped++ === 0) this.#socket.pause();
     this.#typing = this.#typing
@@ -109,14 +109,15 @@ export class TerminalSocket {
       });
   }
 
-  #heed(text: string): void {
-    const given = parseCheapJson(text);
+  #handleFrame(data: RawData): void {
+    // All valid frames are short.
+    const given = Buffer.isBuffer(data) && data.length <= SMALL_BYTES ? tryParseJson(data.toString()) : undefined;
     if (!this.#connection.budget.frame()) this.#connection.close(CloseCode.tooMuch, 'too many frames');
     else if (given === undefined) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
-      const { success, data, error } = TerminalClientFrame.safeParse(given);
+      const { success, data: frame, error } = TerminalClientFrame.safeParse(given);
       if (!success) void this.#connection.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
-      else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: data.cols, rows: data.rows }));
+      else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: frame.cols, rows: frame.rows }));
     }
   }
 

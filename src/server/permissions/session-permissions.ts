@@ -4,31 +4,20 @@
  */
 
 import { omitUndefined } from '../../lib/omit-undefined.ts';
-import type { Approval, ApprovalRequest } from '../../namespaces/tools/tool-approval.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {
+  type Approval,
+  type ApprovalRequest,
   PermissionDecision,
   type PermissionInfo,
   type PermissionRequest,
   type PermissionRule,
   type Resolution,
 } from '../../protocol/permission.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { SessionLog } from '../events/session-log.ts';
-import {
-  announceRequest,
-  PendingPermission,
-  type RecordsAndLog,
-  recordDecision,
-  UnclaimedDecisions,
-} from './pending-permission.ts';
-import {
-  claimedText,
-  PermissionRecords,
-  recoverPermissions,
-  requestedEvent,
-  resolvedEvent,
-} from './permission-records.ts';
+import type { SessionExecutions } from '../sessions/session-executions.ts';
 import {
   type DescribedPermission,
   describeAgentRequest,
@@ -36,17 +25,30 @@ import {
   isTooLong,
   newPermissionInfo,
   ruledCallOf,
-} from './permission-request.ts';
-import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
+} from './described-permissions.ts';
+import {
+  announceRequest,
+  claimedText,
+  PendingPermission,
+  PermissionRecords,
+  type RecordsAndLog,
+  recordDecision,
+  recoverPermissions,
+  requestedEvent,
+  resolvedEvent,
+  UnclaimedDecisions,
+} from './permission-records.ts';
+import { PermissionRuleStore } from './permission-rules.ts';
+import { checkPattern, exactPattern, matches, type RuleTarget } from './rule-patterns.ts';
 
 /** The turn that asks. */
 export interface PermissionAsker {
-  /** The user who prompted. Their rules apply. */
+  /** The user who sent the prompt. Their rules apply. */
   readonly user: string;
   readonly turn: string;
-  /** Aborted when the asker has gone: the request ends as `cancelled`. */
+  /** Aborts when the asker is gone: the request ends as `cancelled`. */
   readonly signal: AbortSignal;
-  /** Called with the id when a person is asked and the log has it. */
+  /** Called with the id once a person is asked and the log contains the request. */
   readonly onAsked?: ((id: string) => void) | undefined;
   /** Instead of the session's `permissionTimeoutMs`; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
@@ -57,15 +59,14 @@ export type AskedResolution = Resolution & { readonly id?: string | undefined };
 
 interface SessionPermissionsParts {
   readonly sessionId: string;
-  /** The id of the user whose session it is. */
+  /** The id of the session's owner. */
   readonly ownerId: string;
   /** The session's own documents. */
   readonly documents: DocumentStore;
   readonly writer: Pick<SessionLog, 'write'>;
-  /** The running execution and its user. */
-  readonly running: () => { readonly id: string; readonly by?: string | undefined } | undefined;
-  /** How long requests of agents and of kernel tools wait; 0 means no limit. */
-  readonly timeouts: () => { readonly agentMs: number; readonly toolMs: number };
+  readonly executions: Pick<SessionExecutions, 'asker'>;
+  /** How long requests of agents and of kernel tools may wait. */
+  readonly definition: { readonly settings: Pick<SessionInfo['settings'], 'permissionTimeoutMs' | 'inputTimeoutMs'> };
 }
 
 const NOBODY = 'nobody is there to ask';
@@ -84,7 +85,7 @@ export class SessionPermissions {
     { readonly waiting: PendingPermission; readonly rule: DescribedPermission['rule'] }
   >();
   readonly #unclaimed: UnclaimedDecisions;
-  /** Whether the server is ending. */
+  /** Whether the server is shutting down. */
   #isShuttingDown = false;
 
   constructor(parts: SessionPermissionsParts) {
@@ -93,7 +94,7 @@ export class SessionPermissions {
     this.#rules = new PermissionRuleStore(parts.documents, { session: parts.sessionId });
     this.#unclaimed = new UnclaimedDecisions(
       this.#records,
-      ({ turn }) => parts.timeouts()[turn === undefined ? 'toolMs' : 'agentMs'],
+      ({ turn }) => parts.definition.settings[turn === undefined ? 'inputTimeoutMs' : 'permissionTimeoutMs'],
     );
   }
 
@@ -103,18 +104,22 @@ export class SessionPermissions {
    * that one up.
    */
   async request(request: PermissionRequest, asker: PermissionAsker): Promise<AskedResolution> {
-    const { signal, onAsked, timeoutMs = this.#parts.timeouts().agentMs } = asker;
-    return await this.#ask(describeAgentRequest(request, asker), { signal, timeoutMs, onAsked });
+    const { signal, onAsked, timeoutMs = this.#parts.definition.settings.permissionTimeoutMs } = asker;
+    return await this.#ask(await describeAgentRequest(request, asker), { signal, timeoutMs, onAsked });
   }
 
   /** For a tool that kernel code calls. Denied if no responder is connected, so that the code does not hang. */
   async approveToolCall(call: ApprovalRequest): Promise<Approval> {
-    const asking = { signal: call.signal, timeoutMs: this.#parts.timeouts().toolMs, needsResponder: true };
-    const { outcome, reason } = await this.#ask(describeToolCall(call, this.#parts.running()), asking);
+    const asking = {
+      signal: call.signal,
+      timeoutMs: this.#parts.definition.settings.inputTimeoutMs,
+      needsResponder: true,
+    };
+    const { outcome, reason } = await this.#ask(await describeToolCall(call, this.#parts.executions.asker), asking);
     return { allowed: outcome === 'allowed', reason };
   }
 
-  /** Adds a person who can answer; the kernel tools that wait already are for them, too. */
+  /** Adds a responder, who can also answer the kernel tools' pending requests. */
   join() {
     return this.#responders.join();
   }
@@ -148,7 +153,7 @@ export class SessionPermissions {
     const { scope, text } = given;
     const pattern = scope === 'once' ? undefined : patternForRule(given.pattern, rule?.target);
     const kept = Promise.withResolvers<void>();
-    if (!waiting.resolve({ outcome: 'allowed', scope, by, ...omitUndefined({ text }) }, kept.promise)) {
+    if (!waiting.resolve({ outcome: 'allowed', scope, by, text }, kept.promise)) {
       throw alreadyResolved(await waiting.written);
     }
     // The rule is stored before the decision is announced.
@@ -160,12 +165,14 @@ export class SessionPermissions {
     return await waiting.written;
   }
 
-  /** Cancels what this turn still waits for. Resolves once that is in the log. */
+  /** Cancels the pending requests of this turn. Resolves once the log contains that. */
   async cancelOf(turn: string, reason = 'the turn was stopped'): Promise<void> {
     await this.#cancel((info) => info.turn === turn, reason);
   }
 
-  /** Cancels what an earlier server has left pending of this turn, or of all turns: the user has stopped the agent. */
+  /**
+   * Cancels the requests that an earlier server left pending, of this turn or of all turns, because the user stopped the agent.
+   */
   async cancelOrphaned(turn?: string): Promise<void> {
     const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
     await this.#unclaimed.discard(isMeant);
@@ -181,24 +188,24 @@ export class SessionPermissions {
     return this.#rules.delete(id);
   }
 
-  /** Loads what an earlier server left pending, unlogged or unclaimed. Runs before anybody reads the log. */
+  /** Loads requests that an earlier server left pending, unlogged or unclaimed. Runs before the log is read. */
   async recover(): Promise<void> {
     const { pending, unclaimed } = await recoverPermissions(this.#records, this.#parts.writer);
     for (const record of unclaimed) this.#unclaimed.add(record);
     const all = pending.map((record) => new PendingPermission(record, { isOrphaned: true }));
     for (const waiting of all) void this.#follow(waiting, ruledCallOf(waiting.info));
-    // Requests that have expired meanwhile end now.
+    // End requests that have expired in the meantime.
     const late = all.filter(({ info }) => (info.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now());
     await Promise.all(late.map(({ written }) => written));
   }
 
-  /** The server ends: from now on requests are left pending instead of cancelled. */
+  /** The server is shutting down: from now on requests are left pending instead of cancelled. */
   beginShutdown(): void {
     this.#isShuttingDown = true;
     for (const { waiting } of this.#waiting.values()) waiting.keepForNextServer();
   }
 
-  /** Cancels all requests: nobody can get a decision any more. */
+  /** Cancels all requests, because they can no longer be decided. */
   async close(): Promise<void> {
     await this.#cancel(() => true, 'its session has ended').catch(() => {}); // the next server finds it
   }
@@ -228,7 +235,7 @@ export class SessionPermissions {
     return toResult(await waiting.written);
   }
 
-  /** Follows it until it is resolved. Errors go to the asker and to the decider. */
+  /** Follows the request until it is resolved. Errors go to the asker and to the decider. */
   async #follow(waiting: PendingPermission, rule: DescribedPermission['rule']): Promise<void> {
     const { id } = waiting.info;
     this.#waiting.set(id, { waiting, rule });
@@ -247,7 +254,7 @@ export class SessionPermissions {
     }
   }
 
-  /** Allowed by a rule: only the log says so, no record is kept. */
+  /** A rule allows the request: only the log says so; no record is kept. */
   async #answerByRule(info: PermissionInfo, { id: by, session }: PermissionRule): Promise<AskedResolution> {
     const scope = session === undefined ? 'always' : 'session';
     const over: PermissionInfo = { ...info, resolution: { outcome: 'allowed', by, scope, at: Date.now() } };
@@ -256,13 +263,13 @@ export class SessionPermissions {
     return toResult(over);
   }
 
-  /** Decided earlier: the turn gets a notice that says by whom. */
+  /** An earlier decision applies: the turn gets a notice that names the user who decided. */
   async #answerClaimed(decided: PermissionInfo, { turn }: PermissionInfo): Promise<AskedResolution> {
     if (turn !== undefined) await this.#parts.writer.write({ type: 'agent_notice', turn, text: claimedText(decided) });
     return toResult(decided);
   }
 
-  /** A user's own rules hold for kernel tools only in their own session: elsewhere the owner's code could use them. */
+  /** For kernel tools, a user's own rules apply only in their own session: elsewhere the owner's code could use them. */
   async #findRule(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
     const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
     const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
@@ -293,7 +300,7 @@ interface AskOptions {
   readonly onAsked?: PermissionAsker['onAsked'];
 }
 
-/** Throws if the rule would not allow the request that it is made from. */
+/** Throws if the rule would not allow the request that it is created from. */
 function patternForRule(given: string | undefined, subject: RuleTarget | undefined): string {
   const pattern = given ?? (subject && exactPattern(subject.text));
   if (!subject || pattern === undefined) {
@@ -309,23 +316,25 @@ function patternForRule(given: string | undefined, subject: RuleTarget | undefin
 function alreadyResolved({ id, state, resolution }: PermissionInfo): CellaError {
   if (state === 'pending') {
     const advice = 'Decide it when the server is back.';
-    return new CellaError('SERVER_STOPPING', `The server is stopping; the permission ${id} stays pending.`, { advice });
+    return new CellaError('SERVER_STOPPING', `The server is shutting down; the permission ${id} stays pending.`, {
+      advice,
+    });
   }
   const { outcome = 'cancelled', by, at, reason, scope } = resolution ?? {};
   const who = by === undefined ? '' : ` by ${by}`;
   const message = `The permission ${id} is already resolved${who}: ${outcome}.`;
   return new CellaError('ALREADY_RESOLVED', message, {
-    details: omitUndefined({ id, outcome, by, at, reason, scope }),
+    details: { id, outcome, by, at, reason, scope },
   });
 }
 
 function toResult({ id, resolution }: PermissionInfo): AskedResolution {
   if (resolution) return { id, ...resolution };
-  // Left to the next server; nobody waits for it here.
-  return { id, outcome: 'cancelled', reason: 'the server is stopping', at: Date.now() };
+  // Left to the next server; no asker waits for it here.
+  return { id, outcome: 'cancelled', reason: 'the server is shutting down', at: Date.now() };
 }
 
-/** Without asking anybody. */
+/** Denied without asking. */
 function denied(reason: string): AskedResolution {
   return { outcome: 'denied', reason, at: Date.now() };
 }

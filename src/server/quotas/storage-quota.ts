@@ -1,6 +1,6 @@
 /**
- * Whether a user may store more: what its sessions and its namespaces hold against its limit. Measuring takes a while,
- * so what was measured is used for a minute, with what was admitted since.
+ * The storage quota of a user. Measuring takes a while, so a measurement is used for a minute, together with everything
+ * admitted since.
  */
 
 import type { BigIntStats } from 'node:fs';
@@ -8,14 +8,14 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderSize } from '../../lib/folder-size.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
-import { isSandboxUid } from '../../sandbox/spec.ts';
+import { isSandboxUid } from '../../sandbox/sandbox-user.ts';
 import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
-import type { UserQuotas } from './user-quotas.ts';
+import { checkLimits, type UserQuotas } from './user-quotas.ts';
 
 const FRESH_MS = 60_000;
 
 export interface StoredData {
-  /** Workspaces, and whatever else on the disk is the user's. */
+  /** Workspaces, and the user's other folders on disk. */
   readonly folders: readonly string[];
   /** Storage keys of the user's sessions. */
   readonly agentKeys: readonly string[];
@@ -24,8 +24,8 @@ export interface StoredData {
 }
 
 interface StorageQuotaOptions {
-  readonly quotas: Pick<UserQuotas, 'limitsOf' | 'check'>;
-  readonly checkpoints: Pick<CheckpointStore, 'list'>;
+  readonly quotas: Pick<UserQuotas, 'limitsOf'>;
+  readonly checkpoints: Pick<CheckpointStore, 'bytes'>;
   readonly transcripts: Pick<TranscriptStore, 'bytes'>;
   readonly events: Pick<EventLog, 'bytes'>;
   readonly storedDataOf: (userId: string) => Promise<StoredData>;
@@ -49,25 +49,29 @@ export class StorageQuota {
     this.#elapsed = parts.elapsed ?? (() => performance.now());
   }
 
-  /** QUOTA_EXCEEDED if these bytes are over the limit of the user. Cheap if the user has no limit. `limits`: if known already. */
+  /**
+   * Throws QUOTA_EXCEEDED if these bytes exceed the user's limit. Cheap if the user has no limit. Pass `limits` if they are
+   * known already.
+   */
   async admit(userId: string, bytes = 1, limits?: Quotas): Promise<void> {
-    const { quotas } = this.#parts;
-    if ((limits ?? (await quotas.limitsOf(userId))).storageBytes === undefined)
-      return void this.#measured.delete(userId);
-    const { at, bytes: used } = this.#measured.get(userId) ?? (await this.#measure(userId));
-    // Measured again in the background, for the next calls. If it fails, they try again.
-    if (this.#elapsed() - at > FRESH_MS) this.#measure(userId).catch(() => {});
-    await quotas.check(userId, { storageBytes: bytes }, { storageBytes: used });
+    const { storageBytes } = limits ?? (await this.#parts.quotas.limitsOf(userId));
+    if (storageBytes === undefined) return void this.#measured.delete(userId);
+    const known = this.#measured.get(userId) ?? (await this.#measure(userId));
+    // Measures again in the background for the next calls, which try again if that fails.
+    if (this.#elapsed() - known.at > FRESH_MS) this.#measure(userId).catch(() => {});
+    // Includes what was admitted during the wait. No await between check and addition, so that concurrent calls see each other.
+    const { bytes: used } = this.#measured.get(userId) ?? known;
+    checkLimits({ storageBytes }, { storageBytes: bytes }, { storageBytes: used });
     this.addStored(userId, bytes);
   }
 
-  /** Adds bytes of something that was admitted before its size was known. */
+  /** Adds the bytes of something that was admitted before its size was known. */
   addStored(userId: string, bytes: number): void {
     const known = this.#measured.get(userId);
     if (known) this.#measured.set(userId, { ...known, bytes: known.bytes + bytes });
   }
 
-  /** As it is now. */
+  /** The current use. */
   async used(userId: string): Promise<number> {
     return (await this.#measure(userId)).bytes;
   }
@@ -87,8 +91,7 @@ export class StorageQuota {
     for (const folder of folders) bytes += await folderSize(folder);
     bytes += await unlinkedBytes(folders);
     for (const key of agentKeys) {
-      bytes += (await transcripts.bytes(key)) + (await events.bytes(key));
-      for (const manifest of await checkpoints.list(key)) bytes += manifest.bytes;
+      bytes += (await transcripts.bytes(key)) + (await events.bytes(key)) + (await checkpoints.bytes(key));
     }
     const measured = { at: this.#elapsed(), bytes };
     this.#measured.set(userId, measured);
@@ -112,7 +115,7 @@ async function unlinkedBytes(folders: readonly string[]): Promise<number> {
     for (const path of await heldBy(pid)) {
       if (++lookedAt > MOST_LOOKED_AT) return Infinity;
       const facts = await factsOf(path);
-      // What lies in memory is counted as memory.
+      // Memory-backed files count as memory.
       if (!facts?.isFile() || facts.nlink !== 0n || !devices.has(facts.dev)) continue;
       found.set(`${facts.dev}:${facts.ino}`, facts.blocks * BLOCK_BYTES);
     }
@@ -120,13 +123,13 @@ async function unlinkedBytes(folders: readonly string[]): Promise<number> {
   return Number([...found.values()].reduce((sum, bytes) => sum + bytes, 0n));
 }
 
-/** Not by the owner of its folder: a process can hide that. */
+/** Does not rely on the owner of the process's folder, which a process can hide. */
 async function uidOf(pid: string): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => ''); // it has ended
   return Number(/^Uid:\t\d+\t(\d+)/m.exec(status)?.[1] ?? -1);
 }
 
-/** Paths to what a process has open, and to what it has mapped and that was removed. */
+/** Paths to files that a process has open, and to removed files that it has mapped. */
 async function heldBy(pid: string): Promise<string[]> {
   const [open, maps] = await Promise.all([
     namesIn(`/proc/${pid}/fd`),
@@ -139,7 +142,7 @@ async function heldBy(pid: string): Promise<string[]> {
   ];
 }
 
-/** Ranges have zeros in front in one file and not in the other. */
+/** The two files differ in leading zeros of ranges. */
 const plain = (range: string): string =>
   range
     .split('-')

@@ -6,7 +6,7 @@ import { serverDefaults } from '../../settings/server-config.ts';
 import type { UserStore } from '../access/user-store.ts';
 
 const MINUTE_MS = 60_000;
-/** When to try again: nobody knows when an idle kernel ends or a file is deleted. */
+/** When to try again: it is unknown when an idle kernel will end or a file will be deleted. */
 const LATER_MS = { sessions: MINUTE_MS, liveKernels: 10_000, memoryMb: 10_000, storageBytes: MINUTE_MS } as const;
 
 interface UserQuotasOptions {
@@ -17,8 +17,8 @@ interface UserQuotasOptions {
   readonly elapsed?: (() => number) | undefined;
 }
 
-/** What a user holds, or asks for. */
-export interface ResourceUsage {
+/** What a user holds or requests. */
+interface ResourceUsage {
   readonly sessions: number;
   readonly liveKernels: number;
   readonly memoryMb: number;
@@ -39,7 +39,7 @@ export class UserQuotas {
     this.#elapsed = elapsed;
   }
 
-  /** The limits of the user, and those of the server where the user has none. */
+  /** The user's limits, with the server's limits as defaults. */
   async limitsOf(userId: string): Promise<Quotas> {
     const user = await this.#users.find(userId);
     if (!user) throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(userId.slice(0, 100))}.`);
@@ -48,7 +48,7 @@ export class UserQuotas {
 
   /** Fails if `used` and `asked` together are over a limit. */
   async check(userId: string, asked: Partial<ResourceUsage>, used: Partial<ResourceUsage>): Promise<void> {
-    compare(await this.limitsOf(userId), asked, used);
+    checkLimits(await this.limitsOf(userId), asked, used);
   }
 
   /** Counts one execution of the last minute, in this server. `limits`: those of the user, if known already. */
@@ -75,7 +75,8 @@ export class UserQuotas {
   }
 }
 
-function compare(limits: Quotas, asked: Partial<ResourceUsage>, used: Partial<ResourceUsage>): void {
+/** Fails if `used` and `asked` together are over a limit. */
+export function checkLimits(limits: Quotas, asked: Partial<ResourceUsage>, used: Partial<ResourceUsage>): void {
   for (const quota of ['sessions', 'liveKernels', 'memoryMb', 'storageBytes'] as const) {
     const [limit, more, before] = [limits[quota], asked[quota] ?? 0, used[quota] ?? 0];
     if (limit !== undefined && more > 0 && before + more > limit) {

@@ -1,4 +1,7 @@
-/** The runner of one session: starts the process in its environment, runs one turn at a time, checks that it is alive, and stops it. */
+/**
+ * The runner of one session: starts the process in its environment, runs one turn at a time, checks that it is alive, and
+ * stops it.
+ */
 
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
@@ -8,15 +11,20 @@ import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
-import type { TurnResult } from '../../protocol/turn.ts';
+import { type TurnResult, toAgentFailure } from '../../protocol/turn.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens } from '../access/session-tokens.ts';
-import { type RunnerTurn, toAgentFailure } from '../turns/session-turn.ts';
+import type { RunnerTurn } from '../turns/session-turn.ts';
 import { ConversationSync } from './conversation-sync.ts';
 import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
-import { hasNetwork, type OpenRunnerEnvironment, type RunnerEnvironment } from './runner-environment.ts';
-import { RunnerSocket, type RunnerSocketParts } from './runner-socket.ts';
-import type { RunnerSettings, RunnerSpec } from './runner-spec.ts';
+import {
+  hasNetwork,
+  type OpenRunnerEnvironment,
+  type RunnerEnvironment,
+  type RunnerSettings,
+  type RunnerSpec,
+} from './runner-environment.ts';
+import { RunnerListener, type RunnerListenerParts } from './runner-listener.ts';
 
 type RunnerState =
   | { readonly kind: 'idle' }
@@ -80,7 +88,7 @@ export class AgentRunner {
     return this.#state.kind === 'dead' ? this.#state.reason : undefined;
   }
 
-  get socket(): Pick<RunnerSocket, 'restart'> {
+  get socket(): Pick<RunnerListener, 'restart'> {
     return this.#started.socket;
   }
 
@@ -230,8 +238,8 @@ export interface AgentRunnerParts {
   readonly settings: RunnerSettings;
   readonly tokens: SessionTokens;
   readonly open: OpenRunnerEnvironment;
-  readonly sockets: Pick<RunnerSocketParts, 'folder' | 'models'>;
-  readonly mcp: (spec: RunnerSpec) => RunnerSocketParts['mcp'];
+  readonly sockets: Pick<RunnerListenerParts, 'folder' | 'models'>;
+  readonly mcp: (spec: RunnerSpec) => RunnerListenerParts['mcp'];
   readonly keyFor?: RunnerConnectionParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
@@ -242,7 +250,7 @@ export interface AgentRunnerParts {
 
 interface StartedRunner {
   readonly environment: RunnerEnvironment;
-  readonly socket: RunnerSocket;
+  readonly socket: RunnerListener;
   readonly execution: Process;
   readonly connection: RunnerConnection;
   readonly stderr: StderrLog;
@@ -267,7 +275,7 @@ async function startRunner({ id, spec, agent, parts, turn }: RunnerStartOptions)
   stack.defer(() => tokens.revokeRunner(id));
   const binding = { session, runner: id };
   const socket = stack.use(
-    await RunnerSocket.open({
+    await RunnerListener.open({
       ...{ ...sockets, binding, hasNetwork: hasNetwork(spec), tokens, mcp: mcp(spec), onError },
       refused: ({ code, message }) =>
         parts.refused({ kind: 'session_token', userId: spec.info.ownerId, session, detail: message, code }),

@@ -1,4 +1,4 @@
-/** What the server needs to run agents: the runner pool, wired to models, tokens and the sessions' MCP servers. */
+/** Sets up what the server needs to run agents: the runner pool, connected to models, tokens and the sessions' MCP servers. */
 
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -13,20 +13,26 @@ import type { ServerConfig } from '../../settings/server-config.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import type { ModelService } from '../gateway/model-service.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
-import { drainingError } from '../request-errors.ts';
+import { drainingError } from '../server-control.ts';
 import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
 import type { AgentRunnerParts } from './agent-runner.ts';
 import type { RunnerConnectionParts } from './runner-connection.ts';
-import { type OpenRunnerEnvironment, runnerEnvironmentOpener } from './runner-environment.ts';
+import {
+  type OpenRunnerEnvironment,
+  type ProgramFolders,
+  programFolder,
+  programFolders,
+  type RunnerSettings,
+  runnerEnvironmentOpener,
+  runnerTimes,
+} from './runner-environment.ts';
 import { RunnerPool } from './runner-pool.ts';
-import { type ProgramFolders, programFolder, programFolders } from './runner-programs.ts';
-import { type RunnerSettings, runnerTimes } from './runner-spec.ts';
 
 /** The folder of runner sockets in the data folder. Only its owner can enter it. */
 const SOCKETS_DIR = 'gates';
 
 export interface AgentOptions {
-  /** Over those of the configuration. */
+  /** Override those of the configuration. */
   readonly runners?: Partial<RunnerSettings> | undefined;
   /** Overrides the default folders. */
   readonly programs?: Partial<ProgramFolders> | undefined;

@@ -1,14 +1,13 @@
-/** Prepares an agent's folder before its turn, and saves the conversation after it, over the runner's own connection. */
+/** Writes the agent's profile and conversation before a turn, and saves the conversation after it. */
 
 import type { FileWritten } from '../../environments/environment.ts';
 import { writeMissingFiles } from '../../environments/execution-environment.ts';
 import { fingerprint } from '../sessions/idempotency.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunnerConnection } from './runner-connection.ts';
-import type { RunnerEnvironment } from './runner-environment.ts';
-import type { RunnerSettings } from './runner-spec.ts';
+import type { RunnerEnvironment, RunnerSettings } from './runner-environment.ts';
 
-/** How many files that could not be written a notice names. */
+/** How many unwritable files a notice names. */
 const MOST_NAMED = 5;
 
 /** One per runner. */
@@ -16,7 +15,7 @@ export class ConversationSync {
   readonly #environment: RunnerEnvironment;
   readonly #connection: RunnerConnection;
   readonly #settings: RunnerSettings;
-  /** A digest of what was written last, to skip the same again. */
+  /** A digest of what was last written, to skip identical content. */
   #prepared: string | undefined;
 
   constructor(environment: RunnerEnvironment, connection: RunnerConnection, settings: RunnerSettings) {
@@ -34,7 +33,7 @@ export class ConversationSync {
     const isEmpty = Object.keys(profile).length === 0 && conversation === undefined;
     if (this.#prepared === wanted || (this.#prepared === undefined && isEmpty)) return conversation;
     const files = await writeMissingFiles(this.#environment.environment, profile);
-    const transcript = stored && conversation !== undefined ? { conversation, text: stored.text } : undefined;
+    const transcript = stored && conversation !== undefined ? { ...stored, conversation } : undefined;
     await this.#connection.setupSession(turn, transcript, { timeoutMs: this.#settings.startMs, signal });
     this.#prepared = wanted;
     await tellMissing(files, turn);

@@ -9,9 +9,8 @@ import type { z } from 'zod';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
-import { type CallOptions, RpcPeer } from '../../protocol/rpc-peer.ts';
-import { portOfStreams } from '../../protocol/rpc-streams.ts';
-import { transcriptPieces } from '../../protocol/runner-commands.ts';
+import { type CallOptions, portOfStreams, RpcPeer } from '../../protocol/rpc-peer.ts';
+import { PIECE_CHARACTERS } from '../../protocol/runner-commands.ts';
 import {
   type Decision,
   ExecutePrompt,
@@ -28,7 +27,7 @@ import {
   RequestPermission,
   SetupSession,
   Shutdown,
-  StopTask,
+  StopTurn,
   type TurnClaim,
   type TurnReport,
 } from '../../protocol/runner-methods.ts';
@@ -36,8 +35,29 @@ import { checkTranscriptLength, type TurnResult } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/session-tokens.ts';
 import { newPermissionId } from '../ids.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
-import { MessageOrder } from './message-order.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
+
+export class MessageOrder {
+  #taken = 0;
+
+  /** Throws `RUNNER_PROTOCOL` for a repeat or a gap. */
+  take(sequence: number): void {
+    const expected = this.#taken + 1;
+    if (sequence === expected) {
+      this.#taken = sequence;
+      return;
+    }
+    const problem = sequence < expected ? 'was sent before' : `came instead of ${expected}`;
+    throw new CellaError('RUNNER_PROTOCOL', `Message ${sequence} of the turn ${problem}.`, {
+      details: { expected, sequence },
+    });
+  }
+
+  /** The number of events received; `report_completion` must state the same. */
+  get count(): number {
+    return this.#taken;
+  }
+}
 
 /** The name of the session's MCP server in an agent's profile. */
 const SESSION_MCP = 'cella';
@@ -142,7 +162,7 @@ export class RunnerConnection {
   /** Writes the profile, and the conversation unless the agent has a newer one. The timeout is per part. */
   async setupSession(
     { agent, profile: { files: _, ...profile } }: RunnerTurn,
-    transcript: { readonly conversation: string; readonly text: string } | undefined,
+    transcript: (SentTranscript & { readonly conversation: string }) | undefined,
     options: CallOptions,
   ): Promise<void> {
     const params = { ...(await this.#agentFolders(agent)), profile };
@@ -150,18 +170,23 @@ export class RunnerConnection {
       const sent = transcript && part && { ...part, conversation: transcript.conversation };
       return this.#peer.call(SetupSession, { ...params, transcript: sent }, options);
     };
-    await this.#guarding(sendWholeTranscript(transcript?.text ?? '', send));
+    await this.#guarding(sendWholeTranscript(transcript, send));
   }
 
   /** Undefined if there is no such conversation. The timeout is per part. */
-  async readTranscript({ agent }: RunnerTurn, conversation: string, options: CallOptions): Promise<string | undefined> {
+  async readTranscript(
+    { agent }: RunnerTurn,
+    conversation: string,
+    options: CallOptions,
+  ): Promise<AsyncIterable<string> | undefined> {
     const params = { ...(await this.#agentFolders(agent)), conversation };
-    const read = (part: number) => this.#peer.call(ReadTranscript, { ...params, part }, options);
-    return await this.#guarding(readWholeTranscript(conversation, read));
+    const read = (part: number) => this.#guarding(this.#peer.call(ReadTranscript, { ...params, part }, options));
+    const text = await this.#guarding(readWholeTranscript(conversation, read));
+    return text && this.#guardedPieces(text);
   }
 
   async stopTurn(turn: string, timeoutMs: number): Promise<void> {
-    await this.#peer.call(StopTask, { turn_id: turn }, { timeoutMs });
+    await this.#peer.call(StopTurn, { turn_id: turn }, { timeoutMs });
   }
 
   async shutdown(reason: string, graceMs: number): Promise<void> {
@@ -218,7 +243,7 @@ export class RunnerConnection {
     const decided = turn.permit(request, asked.resolve);
     const first = await Promise.race([asked.promise, decided]);
     if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: toDecision(first) };
-    // If the connection has gone, nobody waits for it.
+    // If the connection is gone, the decision has no reader.
     const tell = (decision: Decision) =>
       this.#peer.call(PermissionResolved, { turn_id: turn.id, request_id: first, ...decision }).catch(() => {});
     void decided.then(
@@ -261,6 +286,14 @@ export class RunnerConnection {
   async #guarding<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
+    } catch (error) {
+      throw this.#disconnectIfHostile(error);
+    }
+  }
+
+  async *#guardedPieces(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+    try {
+      yield* pieces;
     } catch (error) {
       throw this.#disconnectIfHostile(error);
     }
@@ -390,41 +423,71 @@ class InboundLimit {
 
 type SentPart = Omit<NonNullable<z.input<typeof SetupSession.params>['transcript']>, 'conversation'>;
 
+interface SentTranscript {
+  /** How many characters the text has. */
+  readonly length: number;
+  readonly text: AsyncIterable<string>;
+}
+
 /** `send` is called for each part in order, or once without a part if there is no text. */
 export async function sendWholeTranscript(
-  whole: string,
+  transcript: SentTranscript | undefined,
   send: (part?: SentPart) => Promise<z.output<typeof SetupSession.result>>,
 ): Promise<void> {
-  const pieces = [...transcriptPieces(whole)];
   const check = ({ transcript }: z.output<typeof SetupSession.result>, expected: readonly string[]) => {
     if (!expected.includes(transcript)) throw protocolViolation(`answered ${transcript} to a part of a transcript`);
   };
-  if (pieces.length === 0) check(await send(), ['none']);
-  for (const [part, { text }] of pieces.entries()) {
-    const isLast = part + 1 === pieces.length;
-    check(await send({ text, part, parts: pieces.length }), isLast ? ['written', 'kept'] : ['partial']);
+  if (!transcript || transcript.length === 0) return check(await send(), ['none']);
+  const parts = Math.ceil(transcript.length / PIECE_CHARACTERS);
+  let part = 0;
+  for await (const text of piecesOf(transcript.text)) {
+    check(await send({ text, part, parts }), part + 1 === parts ? ['written', 'kept'] : ['partial']);
+    part++;
   }
+}
+
+/** All as long as a part may be, but for the last. A pair of surrogates may be cut: it comes together again. */
+async function* piecesOf(text: AsyncIterable<string>): AsyncGenerator<string> {
+  let held = '';
+  for await (const some of text) {
+    held += some;
+    while (held.length >= PIECE_CHARACTERS) {
+      yield held.slice(0, PIECE_CHARACTERS);
+      held = held.slice(PIECE_CHARACTERS);
+    }
+  }
+  if (held !== '') yield held;
 }
 
 /** About twice as many as the longest transcript has. */
 const MOST_PARTS = 512;
 
-/** Undefined if there is no such conversation. */
+type ReadPart = (part: number) => Promise<z.output<typeof ReadTranscript.result>>;
+
+/** Its parts, each read when it is asked for. Undefined if there is no such conversation. */
 export async function readWholeTranscript(
   conversation: string,
-  read: (part: number) => Promise<z.output<typeof ReadTranscript.result>>,
-): Promise<string | undefined> {
-  const texts: string[] = [];
+  read: ReadPart,
+): Promise<AsyncIterable<string> | undefined> {
+  const first = await read(0);
+  return first.found ? readParts(conversation, first, read) : undefined;
+}
+
+async function* readParts(
+  conversation: string,
+  first: z.output<typeof ReadTranscript.result>,
+  read: ReadPart,
+): AsyncGenerator<string> {
   let length = 0;
-  for (let part = 0; ; part++) {
-    const { found, text, parts } = await read(part);
-    if (!found) return undefined;
+  for (let [part, answer] = [0, first]; ; answer = await read(++part)) {
+    const { found, text, parts } = answer;
+    if (!found) throw protocolViolation('lost a transcript while it was read');
     if (parts > MOST_PARTS) throw protocolViolation(`sent a transcript in ${parts} parts`);
     length += text.length;
     checkTranscriptLength(conversation, length);
-    texts.push(text);
-    if (part + 1 >= parts) return texts.join('');
-    // Empty parts could go on for ever.
+    yield text;
+    if (part + 1 >= parts) return;
+    // Empty parts could arrive forever.
     if (text === '') throw protocolViolation('sent an empty part of a transcript');
   }
 }

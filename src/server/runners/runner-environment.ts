@@ -1,21 +1,79 @@
-/** Opens the environment of a runner: beside the session's kernel, in the same folders, with the same isolation. */
+/**
+ * A runner's environment: its programs, its specification, and how to open it next to the session's kernel with the same
+ * folders and isolation.
+ */
 
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { activeProgram, programsDir } from '../../agents/installed-programs.ts';
+import { agentProgram } from '../../agents/registry.ts';
 import type { Environment } from '../../environments/environment.ts';
 import { LocalEnvironment } from '../../environments/local/local-environment.ts';
 import { SandboxEnvironment } from '../../environments/sandbox-environment.ts';
+import { packageFile } from '../../interpreter/package-file.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AgentName } from '../../protocol/turn.ts';
+import { checkFoldersAnswer } from '../../sandbox/folder-answers.ts';
 import { GATEWAY_SOCKET } from '../../sandbox/mount-points.ts';
-import type { DeniedAttempt } from '../../sandbox/proxy/allow-list.ts';
-import { checkFolderId, resolveFolder } from '../../sandbox/spec.ts';
+import { checkFolderId, resolveFolder } from '../../sandbox/named-folders.ts';
+import type { DeniedAttempt } from '../../sandbox/proxy/denial-reports.ts';
 import { openAgentSandbox } from '../../session/agent-sandbox.ts';
 import { dataFolder, ensureKeyFolder } from '../../session/data-folders.ts';
-import { folderName } from '../../storage/folder-name.ts';
-import { NO_DEBUGGER, type ProgramFolders, programFolder, RUNNER_FILE } from './runner-programs.ts';
-import type { RunnerSpec } from './runner-spec.ts';
+import type { SessionOptions } from '../../session/session-options.ts';
+import type { ServerConfig } from '../../settings/server-config.ts';
+import { folderName } from '../../storage/validation.ts';
 
-/** Where the runner of a session runs. Paths are those inside the environment. */
+/** The settings of all runners: the operator's, and timings that only tests change. */
+export type RunnerSettings = ServerConfig['runners'] & {
+  /** How often to ping a runner, and how long it may take to answer or to send a part of a transcript. */
+  readonly pingEveryMs: number;
+  readonly pingMs: number;
+  /** The time between TERM and KILL. */
+  readonly graceMs: number;
+};
+
+export const runnerTimes = { pingEveryMs: 15_000, pingMs: 15_000, graceMs: 2000 };
+
+/** The session of a runner, and the options for creating the runner. */
+export interface RunnerSpec {
+  readonly info: SessionInfo;
+  /** For an environment next to the kernel's. */
+  readonly options: SessionOptions;
+  /** For a fork: the agent key whose workspace it uses. */
+  readonly workspaceOf?: string | undefined;
+  /** Logs a denied network access in the runner's environment, with the running turn. */
+  tellDenied(attempt: DeniedAttempt, turn: string | undefined): void;
+}
+
+const RUNNER_FILE = 'cella-runner.mjs';
+/** On SIGUSR1, Node would open its debugger on a port that every local user can connect to. */
+const NO_DEBUGGER = '--disable-sigusr1';
+
+export interface ProgramFolders {
+  /** The folder of the binary `node`. */
+  readonly node: string;
+  /** The folder of the runner's one file. */
+  readonly runner: string;
+  /** `<agent>/<version>` for each installed agent. */
+  readonly agents: string;
+}
+
+export function programFolders(dataDir: string, given: Partial<ProgramFolders> = {}): ProgramFolders {
+  return {
+    node: dirname(process.execPath),
+    runner: packageFile('dist/runner'),
+    agents: programsDir(dataDir),
+    ...given,
+  };
+}
+
+/** The path of the active version, relative to `agents`. Throws `AGENT_NOT_INSTALLED`. */
+export async function programFolder({ agents }: ProgramFolders, agent: AgentName): Promise<string> {
+  const { version } = await activeProgram(agents, agentProgram(agent));
+  return join(agent, version);
+}
+
+/** The environment of a session's runner. Paths are as seen inside. */
 export interface RunnerEnvironment {
   readonly environment: Environment;
   /** The program and its first arguments. */
@@ -84,6 +142,7 @@ async function openLocal(
   gateway: string,
   programs: ProgramFolders,
 ): Promise<RunnerEnvironment> {
+  await checkFoldersAnswer({ cwd: options.cwd });
   const dataDir = dataFolder(options.dataDir);
   const { path: own } = ensureKeyFolder(
     join(dataDir, 'agents', folderName(workspaceOf ?? options.agentKey ?? '')),

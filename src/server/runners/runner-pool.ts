@@ -9,11 +9,11 @@ import { BoundedMap } from '../../lib/bounded-map.ts';
 import { IdleTimeout } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { TurnResult } from '../../protocol/turn.ts';
-import { drainingError } from '../request-errors.ts';
+import { drainingError } from '../server-control.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunTurn } from '../turns/session-turns.ts';
 import { AgentRunner, type AgentRunnerParts } from './agent-runner.ts';
-import type { RunnerSpec } from './runner-spec.ts';
+import type { RunnerSpec } from './runner-environment.ts';
 
 export interface RunnerPoolMetrics {
   readonly live: number;
@@ -93,7 +93,9 @@ export class RunnerPool implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#waiting.all();
-    await Promise.all([...this.#held].map(([session, held]) => this.#drop(session, held, 'the server is stopping')));
+    await Promise.all(
+      [...this.#held].map(([session, held]) => this.#drop(session, held, 'the server is shutting down')),
+    );
     await Promise.all(this.#ending);
   }
 

@@ -1,8 +1,13 @@
-/** Requests with an Idempotency-Key, so that a retry runs nothing twice: those that run, and those in storage with their results. */
+/**
+ * Requests with an Idempotency-Key, so that a retry runs nothing twice: running ones, and finished ones in storage with their
+ * results.
+ */
 
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { CellaError, type ErrorCode, errorCodes } from '../../protocol/errors.ts';
+import { parseOwnJson } from '../../lib/own-json.ts';
+import { type ErrorCode, errorCodes } from '../../protocol/error-codes.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import { ExecutionResult } from '../../protocol/execution-events.ts';
 import { ExecutionId } from '../../protocol/session-events.ts';
 import { TurnId } from '../../protocol/turn.ts';
@@ -21,7 +26,7 @@ const ErrorCodes = z.custom<ErrorCode>((code) => typeof code === 'string' && Obj
 const RecordedError = z.object({ code: ErrorCodes, message: z.string(), details: z.record(z.string(), z.unknown()) });
 
 const IdempotencyRecord = z.object({
-  /** What runs for it: an execution, or a turn, whose result is in its own record. */
+  /** What the request runs: an execution, or a turn, whose result is in its own record. */
   execution: ExecutionId.optional(),
   turn: TurnId.optional(),
   /** The fingerprint of the request. */
@@ -79,7 +84,7 @@ export class IdempotencyStore {
     }
     if ('result' in outcome) return outcome.result;
     try {
-      return ExecutionResult.parse(JSON.parse(await this.#outputs.readText(outcome.file)));
+      return ExecutionResult.parse(await parseOwnJson(await this.#outputs.readBytes(outcome.file)));
     } catch (cause) {
       const message = 'The code has ended, and its result is no longer kept here.';
       throw new CellaError('EXECUTION_LOST', message, { cause, details: { execution } });
@@ -132,9 +137,9 @@ function lost({ execution }: IdempotencyRecord, { code, message }: CellaError): 
 
 /** How one kind of request is run or replayed. */
 interface IdempotentWork<Live, Ended> {
-  /** Of the request: the same key with another fingerprint is a conflict. */
+  /** Identifies the request: the same key with another fingerprint is a conflict. */
   readonly fingerprint: string;
-  /** How the recorded request ended. Undefined if it never started: it starts now. */
+  /** Returns the result of the recorded request. Undefined if it never started, so that it starts now. */
   readonly replay: (record: IdempotencyRecord) => Promise<Ended | undefined>;
   /** Puts the record into the store under this name, and starts. */
   readonly start: (name: string) => Promise<Live>;
@@ -142,12 +147,12 @@ interface IdempotentWork<Live, Ended> {
   readonly ended: (live: Live) => Promise<unknown>;
 }
 
-/** A request that runs, or the result of one that has ended. `replayed`: an earlier request with the same key started it. */
+/** A running request, or the result of a finished one. `replayed`: an earlier request with the same key started it. */
 type Submitted<Live, Ended> =
   | { readonly live: Live; readonly replayed: boolean }
   | { readonly ended: Ended; readonly replayed: true };
 
-/** The requests of one kind in one session. A retry joins the one that runs, or gets its result. */
+/** The requests of one kind in one session. A retry joins the running request, or gets its result. */
 export class IdempotentRequests<Live, Ended> {
   readonly #store: IdempotencyStore;
   readonly #kind: 'execute' | 'prompt';
@@ -177,7 +182,7 @@ export class IdempotentRequests<Live, Ended> {
     return await submitted;
   }
 
-  /** The request with this key that runs or waits. */
+  /** The running or waiting request with this key. */
   async find(key: string): Promise<Live | undefined> {
     const submitted = await this.#running.get(this.#nameOf(key))?.submitted;
     return submitted && 'live' in submitted ? submitted.live : undefined;

@@ -4,18 +4,18 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { Session } from '../../session/session.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { storageKeyOf } from '../ids.ts';
-import type { SessionDefinition } from './session-definitions.ts';
-import type { SessionServices } from './session-services.ts';
+import type { CurrentDefinition, SessionDefinition } from './session-definitions.ts';
+import { allowsRuntimeDeps, type SessionServices } from './session-types.ts';
 
 export interface KernelLeaseParts {
   readonly services: SessionServices;
-  /** With the namespaces of its user. Only the owner of the session can write to it. */
+  /** Includes the namespaces of its user. Only the owner of the session can write to it. */
   readonly storage: Storage;
-  /** As it is now: other settings start another kernel, with the same variables. */
-  readonly definition: () => SessionDefinition;
+  /** Other settings start another kernel, with the same variables. */
+  readonly definition: Pick<CurrentDefinition, 'value'>;
   /** Called once for each session that is opened. */
   readonly onSession: (session: Session) => void;
-  /** Called when its kernel was hibernated because nobody used it. */
+  /** Called when the kernel was hibernated because it was unused. */
   readonly onHibernated: () => void;
 }
 
@@ -29,7 +29,7 @@ export class KernelLease {
 
   constructor(parts: KernelLeaseParts) {
     this.#parts = parts;
-    const { ownerId, agentKey } = parts.definition();
+    const { ownerId, agentKey } = parts.definition.value;
     this.key = storageKeyOf(ownerId, agentKey);
   }
 
@@ -70,14 +70,14 @@ export class KernelLease {
     this.#closed = true;
     // A session may still be opening.
     const shut = this.#parts.services.pool.shutdown(this.key);
-    // All that can fail is what they still write, which storage refuses.
+    // Only remaining writes can fail, which storage refuses.
     await Promise.allSettled([this.#current?.session.abandon(), shut]);
   }
 
-  /** Ends the kernel and deletes what is stored of it. */
+  /** Ends the kernel and deletes its stored data. */
   async destroy(): Promise<void> {
     this.#closed = true;
-    // Its files are removed with the session, unless a fork still works in them.
+    // Its files are removed with the session, unless a fork still uses them.
     await this.session?.destroy({ keepFiles: true });
     await this.#parts.services.pool.shutdown(this.key);
   }
@@ -92,21 +92,26 @@ export class KernelLease {
   /** Options that differ from session to session. */
   get #own() {
     const { services, storage, definition } = this.#parts;
-    return { storage, ...services.kernelHooks(definition()) };
+    return { storage, ...services.kernelHooks(definition.value) };
   }
 
   get #options() {
-    const { settings, folderIds } = this.#parts.definition();
-    return { ...settings, folderIds, ...this.#own };
+    const { settings, folderIds } = this.#parts.definition.value;
+    const allowRuntimeDeps = allowsRuntimeDeps(this.#parts.services, settings);
+    return { ...settings, allowRuntimeDeps, folderIds, ...this.#own };
   }
 
   async #acquire(): Promise<Session> {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The session was closed.');
-    const definition = this.#parts.definition();
+    const definition = this.#parts.definition.value;
     const known = this.session;
     const same = this.#current?.definition.settings === definition.settings;
-    // Other settings would end the kernel under those who use it: they apply once nobody does.
-    if (known && (same || this.#users > 1)) return known;
+    // Other settings would end the kernel while it is in use, so they apply once it is unused.
+    if (known && (same || this.#users > 1)) {
+      // Code and other servers may have changed the packages since its kernel ended.
+      if (!this.isLive) await known.refreshPackages().catch(() => {}); // it then starts with its previous packages
+      return known;
+    }
     const session = await this.#parts.services.pool.acquire(this.key, this.#options);
     const isNew = session !== this.#current?.session;
     this.#current = { session, definition };

@@ -2,7 +2,12 @@
 
 import { EventQueue } from '../../kernel/event-queue.ts';
 import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
-import type { BackgroundEvent, ExecutionEvent, ResultEvent } from '../../protocol/execution-events.ts';
+import {
+  type BackgroundEvent,
+  type ExecutionEvent,
+  giveInput,
+  type ResultEvent,
+} from '../../protocol/execution-events.ts';
 import type {
   Checkpoint,
   Completeness,
@@ -14,9 +19,9 @@ import type {
 } from '../../protocol/kernel-state.ts';
 import { toBackgroundEvent } from '../../protocol/session-events.ts';
 import type * as api from '../../session/api.ts';
-import { answerInput, type Session } from '../../session/session.ts';
+import type { Session } from '../../session/session.ts';
+import { ServerExecution } from './server-execution.ts';
 import type { ServerSession } from './server-session.ts';
-import { ServerExecution } from './session-executions.ts';
 
 export class LoggedSession implements api.SessionApi {
   readonly #session: Session;
@@ -67,7 +72,7 @@ export class LoggedSession implements api.SessionApi {
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions = {}): Promise<ResultEvent> {
     const execution = new ServerExecution(code, options);
     execution.observe = (event) => {
-      if (event.type === 'input_request') void answerInput(this, event, onInput);
+      if (event.type === 'input_request') void giveInput(this, event, onInput);
       onEvent?.(event);
     };
     this.#server.submit(execution);
@@ -96,7 +101,7 @@ export class LoggedSession implements api.SessionApi {
   }
 
   cancelInput(id: number, reason?: string): Promise<void> {
-    return this.#server.cancelInput(id, reason === undefined ? {} : { reason });
+    return this.#server.cancelInput(id, { reason });
   }
 
   interrupt(): Promise<boolean> {

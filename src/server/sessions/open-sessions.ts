@@ -2,10 +2,11 @@
 
 import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { drainingError } from '../request-errors.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
+import { drainingError } from '../server-control.ts';
 import { ServerSession } from './server-session.ts';
-import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
-import type { SessionServices } from './session-services.ts';
+import { type SessionDefinition, type SessionDefinitions, toSessionInfo } from './session-definitions.ts';
+import type { SessionServices } from './session-types.ts';
 
 export class OpenSessions {
   readonly #services: SessionServices;
@@ -16,8 +17,8 @@ export class OpenSessions {
   readonly #closing = new Map<string, Promise<void>>();
   #stopped = false;
 
-  constructor(share: SessionServices, definitions: SessionDefinitions) {
-    this.#services = share;
+  constructor(services: SessionServices, definitions: SessionDefinitions) {
+    this.#services = services;
     this.#definitions = definitions;
   }
 
@@ -29,6 +30,12 @@ export class OpenSessions {
   async find(id: string): Promise<ServerSession | undefined> {
     await this.#closing.get(id);
     return await this.#open.get(id)?.catch(() => undefined);
+  }
+
+  /** `state`: as another server reports it. */
+  async describe(definition: SessionDefinition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
+    const session = await this.find(definition.id);
+    return toSessionInfo(definition, session ?? { state, queued: 0 });
   }
 
   /** Opens it if needed. */
@@ -58,7 +65,7 @@ export class OpenSessions {
     return this.#open.keys();
   }
 
-  /** Also those that are still opening. */
+  /** Includes sessions that are still opening. */
   get openings(): Iterable<Promise<ServerSession>> {
     return this.#open.values();
   }

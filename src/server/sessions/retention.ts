@@ -3,37 +3,37 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveWay } from '../../lib/event-loop.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
-import type { Storage } from '../../storage/contract.ts';
+import type { Lock } from '../../storage/contract.ts';
 import { writeRecoveryPosition } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import { storageKeyOf } from '../ids.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import type { OpenSessions } from './open-sessions.ts';
-import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
-import { acquireSession, isHeldByOther } from './session-lock.ts';
-import type { SessionServices } from './session-services.ts';
+import type { CurrentDefinition, SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import { acquireSession, isHeldByOther } from './session-ending.ts';
+import type { SessionExecutions } from './session-executions.ts';
+import type { SessionServices } from './session-types.ts';
 
 /** How many events there may be after the recovery position before it is written again. */
 const SAVE_POSITION_EVERY = 500;
 
-interface SessionRetentionParts {
+interface SessionTrimmerParts {
   readonly services: SessionServices;
   readonly log: SessionLog;
-  readonly definition: () => SessionDefinition;
-  /** Runs work while no execution runs. */
-  readonly runExclusive: (work: () => Promise<void>) => Promise<void>;
+  readonly definition: Pick<CurrentDefinition, 'value'>;
+  readonly executions: Pick<SessionExecutions, 'runExclusive'>;
 }
 
-export class SessionRetention {
-  readonly #parts: SessionRetentionParts;
+export class SessionTrimmer {
+  readonly #parts: SessionTrimmerParts;
   /** Trims the log, the files and the requests. */
-  readonly apply = singleFlight(() => this.#parts.runExclusive(() => this.#applyNow()));
+  readonly apply = singleFlight(() => this.#parts.executions.runExclusive(() => this.#applyNow()));
   /** How much had been written by then. */
   #appliedAt = 0;
   #savedPosition: number;
 
-  constructor(parts: SessionRetentionParts) {
+  constructor(parts: SessionTrimmerParts) {
     this.#parts = parts;
     this.#savedPosition = parts.log.state.last;
   }
@@ -52,14 +52,14 @@ export class SessionRetention {
     const open = position.open.length + position.turns.length;
     if (!sound || open > 0 || position.last - this.#savedPosition < every) return;
     this.#savedPosition = position.last;
-    await writeRecoveryPosition(services.storage, definition().id, position.last);
+    await writeRecoveryPosition(services.storage, definition.value.id, position.last);
   }
 
   async #applyNow(): Promise<void> {
     const { services, log: writer, definition } = this.#parts;
     await writer.settled();
     this.#appliedAt = writer.bytes;
-    writer.recent.forget(await applyRetention(services, definition()));
+    writer.recent.forget(await applyRetention(services, definition.value));
     await this.saveRecoveryPosition();
   }
 }
@@ -124,9 +124,9 @@ export class RetentionTimer {
       // If storage fails, the next round tries again.
       const retained = opening.then((session) => session.applyRetention()).catch(() => {});
       // A session with long-running code is trimmed after it; this round does not wait for that.
-      const patience = new AbortController();
-      await Promise.race([retained, delay(SESSION_WAIT_MS, undefined, patience).catch(() => {})]); // it was trimmed first
-      patience.abort();
+      const over = new AbortController();
+      await Promise.race([retained, delay(SESSION_WAIT_MS, undefined, over).catch(() => {})]); // it was trimmed first
+      over.abort();
     }
     await this.#open.closeUnused(this.#services.closeAfterMs);
     if (this.#rounds++ % ALL_EVERY !== 0) return;
@@ -142,20 +142,23 @@ export class RetentionTimer {
     const { leftovers } = this.#services;
     const isThere = (id: string) => this.#definitions.exists(id);
     if (!leftovers) return;
-    for await (const key of leftovers.orphans(isThere)) await this.#withLock(key, () => leftovers.remove(key, isThere));
+    for await (const key of leftovers.orphans(isThere))
+      await this.#withLock(key, (lock) => leftovers.remove(lock, isThere));
   }
 
   async #applyTo(definition: SessionDefinition): Promise<void> {
     const key = storageKeyOf(definition.ownerId, definition.agentKey);
-    await this.#withLock(key, (storage) => applyRetention({ ...this.#services, storage }, definition));
+    await this.#withLock(key, async (lock) => {
+      const storage = this.#services.storage.fenced(lock);
+      await applyRetention({ ...this.#services, storage }, definition);
+    });
   }
 
   /** Its owner trims it. */
-  async #withLock(key: string, work: (storage: Storage) => Promise<unknown>): Promise<void> {
-    const { storage } = this.#services;
+  async #withLock(key: string, work: (lock: Lock) => Promise<void>): Promise<void> {
     try {
-      await using lock = await acquireSession(storage, key);
-      await work(storage.fenced(lock));
+      await using lock = await acquireSession(this.#services.storage, key);
+      await work(lock);
     } catch (error) {
       if (!isHeldByOther(error)) throw error;
     }

@@ -17,20 +17,19 @@ import { OutputFiles } from '../events/output-files.ts';
 import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
 import { storageKeyOf } from '../ids.ts';
 import { SessionPermissions } from '../permissions/session-permissions.ts';
-import { drainingError } from '../request-errors.ts';
-import type { RunnerSpec } from '../runners/runner-spec.ts';
+import type { RunnerSpec } from '../runners/runner-environment.ts';
+import { drainingError } from '../server-control.ts';
 import { SessionTurns } from '../turns/session-turns.ts';
-import { ExecutionSubmission } from './execution-submission.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import { KernelLease } from './kernel-lease.ts';
 import { LoggedSession } from './logged-session.ts';
-import { SessionRetention } from './retention.ts';
-import { type SessionDefinition, sessionSettings, toSessionInfo } from './session-definitions.ts';
-import { SessionEnding } from './session-ending.ts';
-import { PendingInputRequests, type ServerExecution, SessionExecutions } from './session-executions.ts';
-import { acquireSession } from './session-lock.ts';
-import type { SessionServices } from './session-services.ts';
+import { SessionTrimmer } from './retention.ts';
+import type { ServerExecution } from './server-execution.ts';
+import { CurrentDefinition, type SessionDefinition, toSessionInfo } from './session-definitions.ts';
+import { acquireSession, SessionEnding } from './session-ending.ts';
+import { SessionExecutions } from './session-executions.ts';
 import type * as contract from './session-types.ts';
+import type { SessionServices } from './session-types.ts';
 import { userStorage } from './user-namespaces.ts';
 
 type StateChange = Extract<SessionEventBody, { type: 'session_state' }>['change'];
@@ -45,19 +44,16 @@ export class ServerSession {
   readonly #services: SessionServices;
   readonly #log: SessionLog;
   readonly #outputs: OutputFiles;
-  readonly #inputs: PendingInputRequests;
   readonly #lease: KernelLease;
   readonly #executions: SessionExecutions;
   readonly #background: BackgroundRecorder;
-  readonly #submission: ExecutionSubmission;
-  readonly #retention: SessionRetention;
+  readonly #trimmer: SessionTrimmer;
   readonly #ending: SessionEnding;
   /** The turns of its coding agent. */
   readonly turns: SessionTurns;
   /** Permission requests of its agent, and of tools that require approval. */
   readonly permissions: SessionPermissions;
-  #definition: SessionDefinition;
-  #applying: Promise<void> = Promise.resolve();
+  readonly #definition: CurrentDefinition;
 
   private constructor(
     whole: SessionServices,
@@ -67,17 +63,17 @@ export class ServerSession {
     this.id = definition.id;
     this.storage = storage;
     this.#services = services;
-    this.#definition = definition;
+    const current = new CurrentDefinition(definition);
+    this.#definition = current;
     this.#outputs = outputs;
     this.#log = writer({
       onFailure: (error) => this.#ending.abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
-    this.#inputs = new PendingInputRequests(this.#log);
     this.#lease = new KernelLease({
       services,
       storage: userStorage(storage, definition.ownerId),
-      definition: () => this.#definition,
+      definition: current,
       onSession: (session) => void this.#background.record(session),
       onHibernated: () => void this.logStateChange('hibernated').catch(() => {}), // the log counts what is lost
     });
@@ -86,9 +82,11 @@ export class ServerSession {
       log: this.#log,
       outputs,
       requests,
-      inputs: this.#inputs,
       lease: this.#lease,
-      queueLimit: () => sessionSettings(this.#definition).queueLimit,
+      definition: current,
+      ownerId: definition.ownerId,
+      checkOpen: () => this.#ending.checkOpen(),
+      onEnded: () => void this.#trimmer.afterExecution().catch(() => {}), // retried after the next execution
     });
     this.#background = new BackgroundRecorder({
       writer: this.#log,
@@ -96,22 +94,19 @@ export class ServerSession {
       limits: services.limits,
       owner: (number) => this.#executions.executionOf(number),
     });
-    this.#retention = new SessionRetention({
+    this.#trimmer = new SessionTrimmer({
       services,
       log: this.#log,
-      definition: () => this.#definition,
-      runExclusive: (work) => this.#executions.runExclusive(work),
+      definition: current,
+      executions: this.#executions,
     });
     this.permissions = new SessionPermissions({
       sessionId: this.id,
       ownerId: definition.ownerId,
       documents: storage.documents,
       writer: this.#log,
-      running: () => this.#executions.asker,
-      timeouts: () => {
-        const { permissionTimeoutMs: agentMs, inputTimeoutMs: toolMs } = sessionSettings(this.#definition);
-        return { agentMs, toolMs };
-      },
+      executions: this.#executions,
+      definition: current,
     });
     this.turns = new SessionTurns({
       session: this,
@@ -122,21 +117,14 @@ export class ServerSession {
       writer: this.#log,
       outputs,
       bounds: services.limits,
-      queueLimit: () => sessionSettings(this.#definition).queueLimit,
-      stopping: services.stopping,
+      definition: current,
+      draining: services.draining,
+      queuedBytes: services.queuedBytes,
       agents: services.agents,
       requireConfirmed: () => this.requireConfirmed(),
       onEnded: (status) => {
         services.counters.turns[status] = (services.counters.turns[status] ?? 0) + 1;
       },
-    });
-    this.#submission = new ExecutionSubmission({
-      requests,
-      check: () => {
-        this.#ending.checkOpen();
-        if (services.stopping()) throw drainingError();
-      },
-      submit: (execution) => this.submit(execution),
     });
     this.#ending = new SessionEnding({
       sessionId: this.id,
@@ -148,7 +136,7 @@ export class ServerSession {
       executions: this.#executions,
       turns: this.turns,
       permissions: this.permissions,
-      retention: this.#retention,
+      trimmer: this.#trimmer,
       onOwnershipLost: () => services.onOwnershipLost(this),
     });
     this.#ending.watchLock();
@@ -165,7 +153,7 @@ export class ServerSession {
   }
 
   get definition(): SessionDefinition {
-    return this.#definition;
+    return this.#definition.value;
   }
 
   get state(): SessionInfo['state'] {
@@ -184,20 +172,17 @@ export class ServerSession {
   }
 
   async info(): Promise<SessionInfo> {
-    return toSessionInfo(this.#definition, this);
+    return toSessionInfo(this.definition, this);
   }
 
   /** Resolves when the code is accepted. */
   execute(code: string, options: contract.ServerExecuteOptions = {}): Promise<contract.ExecutionHandle> {
-    return this.#submission.execute(code, options);
+    return this.#executions.execute(code, options);
   }
 
   /** For a caller in this process. */
   submit(execution: ServerExecution): void {
-    this.#ending.checkOpen();
     this.#executions.submit(execution);
-    const done = () => void this.#retention.afterExecution().catch(() => {}); // retried after the next execution
-    execution.ended.then(done, done);
   }
 
   /**
@@ -220,13 +205,13 @@ export class ServerSession {
 
   /** Stops only the execution with this key: interrupts it if it runs, cancels it if it waits. */
   interruptKeyed(idempotencyKey: string): Promise<boolean> {
-    return this.#submission.stop(idempotencyKey);
+    return this.#executions.stopKeyed(idempotencyKey);
   }
 
   /** The first answer wins; the others get `INPUT_NOT_PENDING`. */
   async answerInput(id: number, text: string, { by }: { readonly by?: string } = {}): Promise<void> {
     const answer = (session: Session) => session.answerInput(id, text);
-    await this.#inputs.reply(this.#lease.session, id, { outcome: 'answered', by }, answer);
+    await this.#executions.inputs.reply(this.#lease.session, id, { outcome: 'answered', by }, answer);
   }
 
   async cancelInput(
@@ -234,7 +219,7 @@ export class ServerSession {
     { reason, by }: { readonly reason?: string; readonly by?: string } = {},
   ): Promise<void> {
     const cancel = (session: Session) => session.cancelInput(id, reason);
-    await this.#inputs.reply(this.#lease.session, id, { outcome: 'cancelled', by }, cancel);
+    await this.#executions.inputs.reply(this.#lease.session, id, { outcome: 'cancelled', by }, cancel);
   }
 
   /** Output that was too large for an event. Throws `NOT_FOUND` if the file does not exist, or no longer. */
@@ -245,13 +230,13 @@ export class ServerSession {
   /** The folder of its files on the host; undefined if no kernel has made it yet. Starts no kernel. */
   async workspace(): Promise<FilesRoot | undefined> {
     this.#ending.checkOpen();
-    return this.#lease.session?.files ?? (await offlineWorkspace(this.#services, this.#definition));
+    return this.#lease.session?.files ?? (await offlineWorkspace(this.#services, this.definition));
   }
 
   /** The cells that it has run, oldest first. Starts no kernel. */
   async history(): Promise<readonly HistoryEntry[]> {
     this.#ending.checkOpen();
-    return (await this.#lease.session?.history()) ?? (await offlineHistory(this.#services, this.#definition));
+    return (await this.#lease.session?.history()) ?? (await offlineHistory(this.#services, this.definition));
   }
 
   /** The session as `SessionApi`; what is done with it is logged. Starts the kernel. */
@@ -270,7 +255,7 @@ export class ServerSession {
 
   /** Throws `FORK_UNCONFIRMED` if its code came from another user, and its own user has not confirmed it. */
   requireConfirmed(): void {
-    if (this.#definition.unconfirmed) throw unconfirmed(this.id);
+    if (this.definition.unconfirmed) throw unconfirmed(this.id);
   }
 
   /** Saves its variables and ends its kernel. The next one starts in a sandbox of its own. */
@@ -288,10 +273,10 @@ export class ServerSession {
   /** What a runner for its agent is made from. Starts no kernel. */
   async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
-    const made = await runnerSpecOf(this.#services, this.#definition, await this.info());
+    const made = await runnerSpecOf(this.#services, this.definition, await this.info());
     const tellDenied: RunnerSpec['tellDenied'] = (attempt, turn) => {
-      this.#log.add({ type: 'network_denied', ...attempt, turn }, 0);
-      this.#services.refused(this.#definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
+      this.#log.add({ type: 'network_denied', ...attempt, turn });
+      this.#services.refused(this.definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
     };
     return { ...made, tellDenied };
   }
@@ -330,16 +315,12 @@ export class ServerSession {
   }
 
   /** Changes its settings from the next call on. Changes are applied one after the other. */
-  async applyDefinition(update: () => Promise<SessionDefinition>): Promise<void> {
-    const redefining = this.#applying.then(async () => {
-      this.#definition = await update();
-    });
-    this.#applying = redefining.catch(() => {}); // its caller gets the error
-    await redefining;
+  applyDefinition(update: () => Promise<SessionDefinition>): Promise<void> {
+    return this.#definition.update(update);
   }
 
   /** Gives a session without a kernel one with the same memory. */
-  forkInto(child: ServerSession, from: string | undefined): Promise<void> {
+  forkKernelInto(child: ServerSession, from: string | undefined): Promise<void> {
     return this.#lease.fork(child.#lease, from);
   }
 
@@ -353,7 +334,7 @@ export class ServerSession {
   }
 
   applyRetention(): Promise<void> {
-    return this.#retention.apply();
+    return this.#trimmer.apply();
   }
 
   async idle(): Promise<void> {
@@ -400,7 +381,7 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
     const definition = await services.refetch(known);
     const storage = services.storage.fenced(lock);
     const requests = new IdempotencyStore(storage.documents, outputs, id, services.requests);
-    await services.leftovers?.claim(id, key);
+    await services.leftovers?.claim(id, lock);
     return { definition, storage, requests, ...(await recoverLog(storage, { key, sessionId: id, requests })) };
   };
   const { position, interrupted, ...recovered } = await recover().catch(async (error) => {

@@ -1,8 +1,10 @@
 /** Creates sessions, new or as forks of others: one for each user and agent key. */
 
+import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionInfo } from '../../protocol/session-info.ts';
-import { drainingError } from '../request-errors.ts';
+import { checkFoldersAnswer } from '../../sandbox/folder-answers.ts';
+import { drainingError } from '../server-control.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
 import {
@@ -14,8 +16,7 @@ import {
   withRealFolders,
 } from './session-definitions.ts';
 import type { SessionDeletion } from './session-deletion.ts';
-import type { SessionListing } from './session-listing.ts';
-import type { SessionManagerOptions } from './session-manager-options.ts';
+import type { SessionManagerOptions } from './session-types.ts';
 
 /** `created`: false if the user has it already. */
 export interface CreatedSession {
@@ -23,21 +24,20 @@ export interface CreatedSession {
   readonly created: boolean;
 }
 
-export interface SessionCreationParts {
+interface SessionCreationParts {
   readonly definitions: SessionDefinitions;
   readonly open: OpenSessions;
   readonly deletions: SessionDeletion;
-  readonly listing: SessionListing;
   readonly admit: SessionManagerOptions['admit'];
   /** Whether the server is shutting down: nothing new starts. */
-  readonly stopping: () => boolean;
+  readonly draining: () => boolean;
 }
 
 export class SessionCreation {
   readonly #parts: SessionCreationParts;
   readonly #pending = new Set<Promise<unknown>>();
-  /** By user. */
-  readonly #adding = new Map<string, Promise<void>>();
+  /** Per user. */
+  readonly #adding = new KeyedSerialQueue<string>();
 
   constructor(parts: SessionCreationParts) {
     this.#parts = parts;
@@ -57,7 +57,8 @@ export class SessionCreation {
   }
 
   async #create(ownerId: string, wanted: NewSession): Promise<CreatedSession> {
-    const { definitions, open, deletions, listing } = this.#parts;
+    const { definitions, open, deletions } = this.#parts;
+    await checkFoldersAnswer(wanted);
     const named = withRealFolders(wanted);
     const definition: SessionDefinition = { ...newDefinition(ownerId, named), folderIds: recordFolders(named) };
     for (;;) {
@@ -69,7 +70,7 @@ export class SessionCreation {
       }
       if (there.life === 'present') {
         checkSameSettings(there, definition, wanted);
-        return { session: await listing.describe(await definitions.get(there.id)), created: false };
+        return { session: await open.describe(await definitions.get(there.id)), created: false };
       }
       // It is being deleted.
       await deletions.erase(there);
@@ -83,11 +84,8 @@ export class SessionCreation {
     const { settings, folderIds } = parent.definition;
     // Until it has its kernel, a server that starts would remove it.
     const made = newDefinition(ownerId, { ...settings, ...facts });
-    const definition: SessionDefinition = {
-      ...{ ...made, life: 'making', forkOf: id },
-      ...(folderIds ? { folderIds } : {}),
-      ...(isForeign(parent.definition, ownerId) ? { unconfirmed: true } : {}),
-    };
+    const unconfirmed = isForeign(parent.definition, ownerId) ? true : undefined;
+    const definition: SessionDefinition = { ...made, life: 'making', forkOf: id, folderIds, unconfirmed };
     for (let there = await this.#add(definition); there; there = await this.#add(definition)) {
       if (!replace || there.id === id) throw conflict(there);
       await (there.life === 'present' ? deletions.delete(there.id) : deletions.erase(there));
@@ -96,7 +94,7 @@ export class SessionCreation {
       // After the fork is stored: see SessionDeletion.
       await definitions.get(id);
       const fork = await open.openNew(definition);
-      await parent.forkInto(fork, from);
+      await parent.forkKernelInto(fork, from);
       // Before it can be found: confirming it moves this kernel out of the parent's sandbox.
       await fork.session();
       const { documents } = fork.storage;
@@ -116,24 +114,16 @@ export class SessionCreation {
   async #add(definition: SessionDefinition): Promise<SessionDefinition | undefined> {
     const { definitions, admit } = this.#parts;
     const { ownerId, agentKey } = definition;
-    const before = this.#adding.get(ownerId) ?? Promise.resolve();
-    const adding = before.then(async () => {
+    return await this.#adding.run(ownerId, async () => {
       const there = await definitions.find(ownerId, agentKey);
       if (there) return there;
       await admit?.(ownerId, await definitions.count(ownerId));
       return await definitions.add(definition);
     });
-    const over = adding.then(
-      () => {},
-      () => {}, // its caller gets the error
-    );
-    this.#adding.set(ownerId, over);
-    void over.then(() => this.#adding.get(ownerId) === over && this.#adding.delete(ownerId));
-    return await adding;
   }
 
   async #make<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#parts.stopping()) throw drainingError();
+    if (this.#parts.draining()) throw drainingError();
     const making = work();
     this.#pending.add(making);
     try {

@@ -17,7 +17,8 @@ import {
   type SessionInfo,
   SessionSettings,
 } from '../../protocol/session-info.ts';
-import { folderId } from '../../sandbox/spec.ts';
+import { namedFolders } from '../../sandbox/folder-answers.ts';
+import { folderId } from '../../sandbox/named-folders.ts';
 import { checkOptions } from '../../session/session-options.ts';
 import { everyDocument, ParsedDocumentCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
@@ -114,7 +115,7 @@ export class SessionDefinitions {
       const key = await this.#documents.get(KEYS, keyId(ownerId, agentKey));
       const there = key && (await this.#read(sessionIdOf(key.value)));
       if (there) return there;
-      // The key comes first: a key without a session is free, and another server may take it meanwhile.
+      // The key is written first: a key without a session is free, and another server may take it in the meantime.
       const condition = { ifRevision: key?.revision ?? 0 };
       const mine = await this.#documents.put(KEYS, keyId(ownerId, agentKey), { session: id }, condition);
       if (mine === undefined) continue;
@@ -150,7 +151,7 @@ export class SessionDefinitions {
     return found?.life === 'present' ? found : undefined;
   }
 
-  /** In the order in which they were created. */
+  /** In the order of creation. */
   async *all(options: Pick<ListDocuments, 'after' | 'where'> = {}): AsyncGenerator<SessionDefinition> {
     for await (const { value } of everyDocument(this.#documents, SESSIONS, options)) {
       const definition = SessionDefinition.safeParse(value);
@@ -234,10 +235,38 @@ function keyId(ownerId: string, agentKey: string): string {
 const checked = new WeakMap<SessionDefinition['settings'], SessionInfo['settings']>();
 
 /** With all defaults. */
-export function sessionSettings({ settings }: Pick<SessionDefinition, 'settings'>): SessionInfo['settings'] {
+function sessionSettings({ settings }: Pick<SessionDefinition, 'settings'>): SessionInfo['settings'] {
   const known = checked.get(settings) ?? SessionSettings.parse(settings);
   checked.set(settings, known);
   return known;
+}
+
+/** The definition of an open session as it is now. */
+export class CurrentDefinition {
+  #value: SessionDefinition;
+  #updating: Promise<void> = Promise.resolve();
+
+  constructor(value: SessionDefinition) {
+    this.#value = value;
+  }
+
+  get value(): SessionDefinition {
+    return this.#value;
+  }
+
+  /** With all defaults. */
+  get settings(): SessionInfo['settings'] {
+    return sessionSettings(this.#value);
+  }
+
+  /** Changes are applied one after the other. */
+  async update(change: () => Promise<SessionDefinition>): Promise<void> {
+    const updated = this.#updating.then(async () => {
+      this.#value = await change();
+    });
+    this.#updating = updated.catch(() => {}); // its caller gets the error
+    await updated;
+  }
 }
 
 /** `state` and `queued` default to those of a session that is not open. */
@@ -250,21 +279,19 @@ export function toSessionInfo(
 
 export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(wanted: T): T {
   const { cwd, sandbox } = wanted;
-  const place = cwd === undefined ? {} : { cwd: realPath(cwd) };
-  if (typeof sandbox !== 'object') return { ...wanted, ...place };
+  const folder = cwd === undefined ? {} : { cwd: realPath(cwd) };
+  if (typeof sandbox !== 'object') return { ...wanted, ...folder };
   const { readable, writable } = sandbox;
   const folders = {
     ...(readable === undefined ? {} : { readable: readable.map(realPath) }),
     ...(writable === undefined ? {} : { writable: writable.map(realPath) }),
   };
-  return { ...wanted, ...place, sandbox: { ...sandbox, ...folders } };
+  return { ...wanted, ...folder, sandbox: { ...sandbox, ...folders } };
 }
 
 /** Identities of the named folders, by path. */
-export function recordFolders({ cwd, sandbox }: Pick<NewSession, 'cwd' | 'sandbox'>): Record<string, FolderId> {
-  const { readable = [], writable = [] } = typeof sandbox === 'object' ? sandbox : {};
-  const paths = [...(cwd === undefined ? [] : [cwd]), ...readable, ...writable];
-  const there = paths.filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
+export function recordFolders(settings: Pick<NewSession, 'cwd' | 'sandbox'>): Record<string, FolderId> {
+  const there = namedFolders(settings).filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
   return Object.fromEntries(there.map((path) => [path, folderId(path)]));
 }
 

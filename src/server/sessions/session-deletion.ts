@@ -1,20 +1,27 @@
-/** Deletes sessions and all their data. A deletion that was interrupted is finished at the next start. */
+/**
+ * Deletes sessions and all their data. A deletion that was interrupted is finished at the next start; each server removes
+ * the files it has of a session deleted elsewhere.
+ */
 
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { discardFolder } from '../../environments/files/remove-tree.ts';
+import { z } from 'zod';
+import { discardFolder, type OnFailure } from '../../environments/files/remove-tree.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { folderName } from '../../storage/folder-name.ts';
+import { everyDocument } from '../../storage/collection.ts';
+import type { DocumentStore, Lock } from '../../storage/contract.ts';
+import { folderName } from '../../storage/validation.ts';
 import { deleteRecoveryPosition } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';
-import { storageKeyOf } from '../ids.ts';
+import { ownerIn, storageKeyOf } from '../ids.ts';
 import { PermissionRecords } from '../permissions/permission-records.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
 import { TurnRecords } from '../turns/turn-records.ts';
 import { IdempotencyStore } from './idempotency.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
-import { acquireSession, isHeldByOther } from './session-lock.ts';
-import type { SessionServices } from './session-services.ts';
+import { acquireSession, isHeldByOther } from './session-ending.ts';
+import type { SessionServices } from './session-types.ts';
 
 export class SessionDeletion {
   readonly #services: SessionServices;
@@ -117,7 +124,7 @@ async function deleteSessionData(share: SessionServices, { id, ownerId, agentKey
   const key = storageKeyOf(ownerId, agentKey);
   await using lock = await acquireSession(storage, key, LOCK_WAIT_MS);
   const { documents, ...own } = storage.fenced(lock);
-  await own.deleteAgent(key);
+  await own.deleteKey(key);
   await discardFolder(join(dataDir, 'agents', folderName(key)), ownerId, share.onLeftover);
   await leftovers?.forget(key);
   const outputs = new OutputFiles(dataDir, id);
@@ -128,3 +135,76 @@ async function deleteSessionData(share: SessionServices, { id, ownerId, agentKey
   await new PermissionRuleStore(documents, { session: id }).deleteAll();
   await deleteRecoveryPosition({ documents }, id);
 }
+
+const FILES = 'session-files';
+
+const FilesRecord = z.object({
+  session: z.string(),
+  /** The key of its files. */
+  key: z.string(),
+  /** Leaves files of another storage alone, because deletions there are unknown here. */
+  storage: z.string(),
+});
+type FilesRecord = z.infer<typeof FilesRecord>;
+
+interface OrphanedFilesParts {
+  /** Only of this machine. */
+  readonly documents: DocumentStore;
+  readonly dataDir: string;
+  /** The id of the storage that the servers share. */
+  readonly storage: string;
+  /** Called for files that could not be removed yet. */
+  readonly onFailure?: OnFailure;
+}
+
+export class OrphanedFiles {
+  readonly #parts: OrphanedFilesParts;
+
+  constructor(parts: OrphanedFilesParts) {
+    this.#parts = parts;
+  }
+
+  /** Before a session starts here: removes the files of an earlier session with the key of its lock. */
+  async claim(session: string, { key }: Lock): Promise<void> {
+    const { documents, storage } = this.#parts;
+    const there = await this.#get(key);
+    if (there?.session === session && there.storage === storage) return;
+    if (there?.storage === storage) await this.#removeFiles(there);
+    await documents.put(FILES, documentId(key), { session, key, storage } satisfies FilesRecord);
+  }
+
+  /** Its files were removed. */
+  async forget(key: string): Promise<void> {
+    await this.#parts.documents.delete(FILES, documentId(key));
+  }
+
+  /** Keys whose session no longer exists. */
+  async *orphans(isThere: (session: string) => Promise<boolean>): AsyncGenerator<string> {
+    for await (const { value } of everyDocument(this.#parts.documents, FILES)) {
+      const kept = FilesRecord.safeParse(value);
+      if (!kept.success || kept.data.storage !== this.#parts.storage) continue;
+      if (!(await isThere(kept.data.session))) yield kept.data.key;
+    }
+  }
+
+  /** Removes nothing if another session has claimed the key in the meantime. */
+  async remove({ key }: Lock, isThere: (session: string) => Promise<boolean>): Promise<void> {
+    const there = await this.#get(key);
+    if (!there || (await isThere(there.session))) return;
+    await this.#removeFiles(there);
+    await this.forget(key);
+  }
+
+  async #get(key: string): Promise<FilesRecord | undefined> {
+    return FilesRecord.safeParse((await this.#parts.documents.get(FILES, documentId(key)))?.value).data;
+  }
+
+  async #removeFiles({ session, key }: FilesRecord): Promise<void> {
+    const { dataDir, onFailure = () => {} } = this.#parts;
+    await discardFolder(join(dataDir, 'agents', folderName(key)), ownerIn(key), onFailure);
+    await new OutputFiles(dataDir, session).remove();
+  }
+}
+
+/** Keys may be any text, ids may not. */
+const documentId = (key: string): string => createHash('sha256').update(JSON.stringify(key)).digest('hex');

@@ -1,7 +1,11 @@
-/** How a session ends on this server: closed and saved, deleted with all it has, or lost to another server. */
+/**
+ * Who owns a session, and how it ends on this server: closed and saved, deleted with all it has, or lost to another server.
+ * One server owns it at a time, by a lock in the shared storage on the key that everything of the session is kept under. All
+ * writes for a session go through that lock.
+ */
 
 import { CellaError } from '../../protocol/errors.ts';
-import type { Lock } from '../../storage/contract.ts';
+import type { Lock, Storage } from '../../storage/contract.ts';
 import { sessionNotFound } from '../access/authorization.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
@@ -9,11 +13,10 @@ import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
-import type { SessionRetention } from './retention.ts';
+import type { SessionTrimmer } from './retention.ts';
 import type { SessionExecutions } from './session-executions.ts';
-import { ownedElsewhere, ownershipUncertain } from './session-lock.ts';
 
-export interface SessionEndingParts {
+interface SessionEndingParts {
   readonly sessionId: string;
   readonly lock: Lock;
   readonly log: SessionLog;
@@ -23,7 +26,7 @@ export interface SessionEndingParts {
   readonly executions: SessionExecutions;
   readonly turns: SessionTurns;
   readonly permissions: SessionPermissions;
-  readonly retention: SessionRetention;
+  readonly trimmer: SessionTrimmer;
   /** Called when another server has taken it over. */
   readonly onOwnershipLost: () => void;
 }
@@ -52,7 +55,7 @@ export class SessionEnding {
     if (lock.state === 'lost') void this.#ownershipLost();
   }
 
-  /** Throws if nothing may start, for now or for good. */
+  /** Throws if nothing may start, now or ever again. */
   checkOpen(): void {
     const { sessionId, lock } = this.#parts;
     if (this.#why instanceof CellaError) throw this.#why;
@@ -69,14 +72,14 @@ export class SessionEnding {
 
   /** Saves the variables and ends the kernel. Readers get the error. */
   async close(why: CellaError): Promise<void> {
-    const { lock, log: writer, lease, permissions, retention } = this.#parts;
+    const { lock, log: writer, lease, permissions, trimmer } = this.#parts;
     permissions.beginShutdown();
     await this.#stop(why);
     await permissions.close();
     try {
       await lease.close();
       await writer.settled();
-      await retention.saveRecoveryPosition();
+      await trimmer.saveRecoveryPosition();
     } finally {
       await this.#finish(why);
       await lock.release().catch(() => {}); // without storage, it expires
@@ -123,4 +126,38 @@ export class SessionEnding {
     await writer.close();
     writer.notifyReaders();
   }
+}
+
+/** Under this name, others recognise that a server has the lock and can be asked. */
+const COMMAND = 'cella serve';
+/** How long this server's own maintenance may hold it. */
+const OWN_LOCK_WAIT_MS = 30_000;
+/** When a retry is worthwhile. */
+const RETRY_AFTER_MS = 1000;
+
+/** Throws `SESSION_ELSEWHERE` if another server has it, `KEY_BUSY` if another process does. */
+export async function acquireSession({ locks }: Pick<Storage, 'locks'>, key: string, waitMs = 0): Promise<Lock> {
+  try {
+    const ours = (await locks.ownerOf(key))?.id === locks.id;
+    return await locks.acquire(key, { waitMs: ours ? Math.max(waitMs, OWN_LOCK_WAIT_MS) : waitMs, command: COMMAND });
+  } catch (error) {
+    const busy = error instanceof CellaError && error.code === 'KEY_BUSY' && error.details.command === COMMAND;
+    throw busy ? ownedElsewhere(error.details, error.message) : error;
+  }
+}
+
+export function ownedElsewhere(owner: Readonly<Record<string, unknown>> = {}, how = ''): CellaError {
+  const message = how === '' ? 'Another server has this session.' : `Another server has this session: ${how}`;
+  return new CellaError('SESSION_ELSEWHERE', message, { details: { ...owner, retryAfterMs: RETRY_AFTER_MS } });
+}
+
+/** Whether another server or process has it. */
+export function isHeldByOther(error: unknown): boolean {
+  return error instanceof CellaError && (error.code === 'SESSION_ELSEWHERE' || error.code === 'KEY_BUSY');
+}
+
+/** Nothing starts until it is known who holds the lock. */
+function ownershipUncertain(): CellaError {
+  const message = 'Storage has not answered for so long that another server may have this session by now.';
+  return new CellaError('STORAGE_UNREACHABLE', message, { details: { retryAfterMs: RETRY_AFTER_MS } });
 }

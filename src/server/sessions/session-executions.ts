@@ -1,35 +1,43 @@
-/** The executions of a session: one at a time, each in the log from its start to its one ending, with its input requests. */
+/**
+ * The executions of a session: accepted once for each Idempotency-Key, run one at a time, each in the log from its start to
+ * its one ending, with its input requests.
+ */
 
-import { setTimeout as delay } from 'node:timers/promises';
-import { ExecutionQueue } from '../../kernel-manager/execution-queue.ts';
+import { ExecutionQueue } from '../../kernel-manager/kernel-cells.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type {
-  ExecutionEvent,
-  ExecutionResult,
-  InputRequestEvent,
-  ResultEvent,
-} from '../../protocol/execution-events.ts';
+import type { ExecutionResult, InputRequestEvent, ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
 import { ExecutionRecorder, startedEvent, toExecuteOptions } from '../events/execution-recorder.ts';
 import type { OutputFiles } from '../events/output-files.ts';
-import { executionFailed, type SessionLog } from '../events/session-log.ts';
-import { newExecutionId } from '../ids.ts';
-import { drainingError } from '../request-errors.ts';
-import type { IdempotencyStore } from './idempotency.ts';
+import type { SessionLog } from '../events/session-log.ts';
+import { drainingError } from '../server-control.ts';
+import { fingerprint, type IdempotencyStore, IdempotentRequests } from './idempotency.ts';
 import type { KernelLease } from './kernel-lease.ts';
-import type { SessionServices } from './session-services.ts';
-import type { ExecutionHandle, ServerExecuteOptions } from './session-types.ts';
+import { ExecutionOutcomes, ServerExecution } from './server-execution.ts';
+import type { CurrentDefinition } from './session-definitions.ts';
+import type { ExecutionHandle, ServerExecuteOptions, SessionServices } from './session-types.ts';
 
 interface SessionExecutionsParts {
   readonly services: SessionServices;
   readonly log: SessionLog;
   readonly outputs: OutputFiles;
   readonly requests: IdempotencyStore;
-  readonly inputs: PendingInputRequests;
   readonly lease: KernelLease;
-  readonly queueLimit: () => number;
+  readonly definition: Pick<CurrentDefinition, 'settings'>;
+  readonly ownerId: string;
+  /** Throws if nothing may start. */
+  readonly checkOpen: () => void;
+  /** Called after each execution. */
+  readonly onEnded: () => void;
+}
+
+/** An execution with an Idempotency-Key that has ended before. */
+interface ReplayedExecution {
+  readonly id: string;
+  readonly firstSeq: number;
+  readonly result: ExecutionResult;
 }
 
 interface RunningExecution {
@@ -38,10 +46,11 @@ interface RunningExecution {
   readonly began: number;
 }
 
-/** How many executions of one kernel are known by their number. */
+/** How many executions of one kernel to remember by number. */
 const MAX_NUMBERS = 10_000;
 
 export class SessionExecutions {
+  readonly inputs: PendingInputRequests;
   readonly #parts: SessionExecutionsParts;
   /** Also without a kernel. Below it is only the lock of the kernel manager, for which an execution rarely waits. */
   readonly #queue: ExecutionQueue;
@@ -50,21 +59,24 @@ export class SessionExecutions {
   /** By their number in the kernel: its threads may write long after their execution has ended. */
   readonly #byNumber = new BoundedMap<number, string>(MAX_NUMBERS);
   readonly #outcomes: ExecutionOutcomes;
+  readonly #keyed: IdempotentRequests<ServerExecution, ReplayedExecution>;
   #closed: CellaError | undefined;
 
   constructor(parts: SessionExecutionsParts) {
     this.#parts = parts;
-    this.#queue = new ExecutionQueue(parts.queueLimit);
-    const { log: writer, requests, services } = parts;
+    const { log: writer, requests, services, definition } = parts;
+    this.inputs = new PendingInputRequests(writer);
+    this.#queue = new ExecutionQueue(() => definition.settings.queueLimit);
     const closed = () => this.#closed !== undefined;
     this.#outcomes = new ExecutionOutcomes({ log: writer, requests, flushResults: services.flushResults, closed });
+    this.#keyed = new IdempotentRequests(requests, 'execute');
   }
 
   get running(): string | undefined {
     return this.#running?.execution.id;
   }
 
-  /** What runs, and for whom. */
+  /** The running execution and its user. */
   get asker(): { readonly id: string; readonly by: string | undefined } | undefined {
     const execution = this.#running?.execution;
     return execution && { id: execution.id, by: execution.options.by };
@@ -84,22 +96,75 @@ export class SessionExecutions {
     return this.#outcomes.resultOf(execution);
   }
 
+  /** Resolves when the code is accepted. A retry with the same Idempotency-Key joins what runs, or gets its result. */
+  async execute(code: string, options: ServerExecuteOptions): Promise<ExecutionHandle> {
+    const { checkOpen, services } = this.#parts;
+    checkOpen();
+    if (services.draining()) throw drainingError();
+    if (options.idempotencyKey !== undefined) return await this.#executeOnce(code, options, options.idempotencyKey);
+    const execution = new ServerExecution(code, options);
+    this.submit(execution);
+    return execution.toHandle();
+  }
+
+  async #executeOnce(code: string, options: ServerExecuteOptions, key: string): Promise<ExecutionHandle> {
+    const { requests } = this.#parts;
+    const asked = fingerprint(code, options.timeoutMs, options.inputTimeoutMs, options.transaction);
+    const submitted = await this.#keyed.submit(key, {
+      fingerprint: asked,
+      // Without a result it never started: if it had, the next server would have recorded its end.
+      replay: async (record) => {
+        const result = await requests.result(record);
+        return result && { id: record.execution ?? '', firstSeq: record.firstSeq ?? 0, result };
+      },
+      start: async (name) => {
+        const execution = new ServerExecution(code, options, name);
+        await requests.put(name, { execution: execution.id, asked, at: Date.now() });
+        this.submit(execution);
+        return execution;
+      },
+      ended: (execution) => execution.ended.catch(() => execution.failureRecorded),
+    });
+    if ('live' in submitted) return submitted.live.toHandle(submitted.replayed);
+    const { id, firstSeq, result } = submitted.ended;
+    return { id, replayed: true, started: Promise.resolve(firstSeq), outcome: Promise.resolve(result) };
+  }
+
+  /** Stops the execution with this key. False if none runs or waits. */
+  async stopKeyed(idempotencyKey: string): Promise<boolean> {
+    const execution = await this.#keyed.find(idempotencyKey);
+    execution?.stop();
+    return execution !== undefined;
+  }
+
+  /** For a caller in this process. */
   submit(execution: ServerExecution): void {
-    const { services } = this.#parts;
+    const { services, checkOpen, onEnded } = this.#parts;
+    checkOpen();
     this.#checkOpen();
-    const leave = this.#queue.enter();
+    const place = this.#enterQueue(execution);
     services.counters.queued++;
     const cancel = () => execution.fail(cancelledError());
     execution.signal.addEventListener('abort', cancel, { once: true });
     const perform = async () => {
       execution.signal.removeEventListener('abort', cancel);
       services.counters.queued--;
-      await this.#perform(execution).finally(leave);
+      await this.#perform(execution).finally(() => place[Symbol.dispose]());
     };
     this.#queue.run(perform).catch((error) => execution.fail(error));
+    execution.ended.then(onEnded, onEnded);
   }
 
-  /** Runs the work while no execution runs; none starts meanwhile. */
+  /** Its code is in memory until it has run, also if it was cancelled. */
+  #enterQueue({ code, options }: ServerExecution): Disposable {
+    const { services, ownerId } = this.#parts;
+    using place = new DisposableStack();
+    place.use(services.queuedBytes.reserve(options.by ?? ownerId)).add(Buffer.byteLength(code));
+    place.defer(this.#queue.enter());
+    return place.move();
+  }
+
+  /** Runs the work while no execution runs. None starts until it ends. */
   runExclusive<T>(work: () => Promise<T>): Promise<T> {
     return this.#queue.runNext(work);
   }
@@ -121,7 +186,7 @@ export class SessionExecutions {
     return this.#queue.idle();
   }
 
-  /** Fails what waits and what comes with this error, and interrupts what runs. Resolves when it has ended. */
+  /** Fails waiting and new executions with this error, and interrupts the running one. Resolves when it has ended. */
   async close(why: CellaError): Promise<void> {
     this.#closed ??= why;
     this.stop();
@@ -130,7 +195,7 @@ export class SessionExecutions {
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
-    if (this.#parts.services.stopping()) throw drainingError();
+    if (this.#parts.services.draining()) throw drainingError();
   }
 
   async #perform(execution: ServerExecution): Promise<void> {
@@ -157,10 +222,9 @@ export class SessionExecutions {
   }
 
   async #run(session: Session, execution: ServerExecution, signal: AbortSignal): Promise<void> {
-    const { log: writer, outputs, services, inputs } = this.#parts;
+    const { log: writer, outputs, services } = this.#parts;
     const keyed = execution.request !== undefined;
     const started = writer.write(await startedEvent(execution, outputs, services.limits), {
-      size: Math.min(execution.code.length, services.limits.eventBytes),
       flushed: keyed,
       // A short cell is written together with its result.
       soon: !keyed,
@@ -171,10 +235,10 @@ export class SessionExecutions {
     try {
       await using recorder = new ExecutionRecorder(execution.id, writer, outputs, services.limits);
       const result = await this.#record(session, execution, { recorder, signal });
-      inputs.end(execution.id);
+      this.inputs.end(execution.id);
       await this.#outcomes.finish(execution, recorder, { ended: result, onWritten: () => this.#count(result.status) });
     } catch (error) {
-      inputs.forget(execution.id);
+      this.inputs.forget(execution.id);
       await this.#outcomes.fail(execution, error);
     }
   }
@@ -184,7 +248,7 @@ export class SessionExecutions {
     execution: ServerExecution,
     { recorder, signal }: { readonly recorder: ExecutionRecorder; readonly signal: AbortSignal },
   ): Promise<ResultEvent> {
-    const { inputs, lease } = this.#parts;
+    const { lease } = this.#parts;
     let result: ResultEvent | undefined;
     // The threads of the old kernel have ended with it: its numbers are no longer needed.
     if (!lease.isLive) this.#byNumber.clear();
@@ -194,7 +258,7 @@ export class SessionExecutions {
       if (event.type === 'result') result = event;
       else if (execution.failure) continue;
       else {
-        if (event.type === 'input_request') inputs.add(event, execution.id);
+        if (event.type === 'input_request') this.inputs.add(event, execution.id);
         await recorder.record(event).catch((error) => this.abort(error));
         await execution.observe(event);
       }
@@ -215,174 +279,12 @@ function cancelledError(): CellaError {
   return new CellaError('ABORTED', 'The execution was taken back before it began.');
 }
 
-/** How it ended: the result as it crosses the wire, and as it was in this process. */
-interface EndedExecution {
-  readonly result: ExecutionResult;
-  readonly event: ResultEvent;
-}
-
-export class ServerExecution {
-  readonly id: string;
-  readonly code: string;
-  readonly options: ServerExecuteOptions;
-  /** The stored name of its Idempotency-Key, if it has one. */
-  readonly request: string | undefined;
-  readonly #started = Promise.withResolvers<number>();
-  readonly #ended = Promise.withResolvers<EndedExecution>();
-  readonly #stop = new AbortController();
-  /** Aborts when the execution must stop. */
-  readonly signal: AbortSignal;
-  /** Called with its events, for a caller in this process. The code waits for what it returns. */
-  observe: (event: ExecutionEvent) => void | Promise<void> = () => {};
-  /** Resolves when its failure is durable: until then a retry must not start it again. */
-  failureRecorded: Promise<void> = Promise.resolve();
-  /** Why it is no longer logged. */
-  failure: CellaError | undefined;
-
-  constructor(code: string, options: ServerExecuteOptions, request?: string, id = newExecutionId()) {
-    this.id = id;
-    this.code = code;
-    this.options = options;
-    this.request = request;
-    this.signal = options.signal ? AbortSignal.any([options.signal, this.#stop.signal]) : this.#stop.signal;
-    // Callers may ignore either promise.
-    this.#started.promise.catch(() => {});
-    this.#ended.promise.catch(() => {});
-  }
-
-  /** The sequence number of its first event. */
-  get started(): Promise<number> {
-    return this.#started.promise;
-  }
-
-  get ended(): Promise<EndedExecution> {
-    return this.#ended.promise;
-  }
-
-  toHandle(replayed = false): ExecutionHandle {
-    const outcome = this.ended.then(({ result }) => result);
-    // A caller who reads the events hears of a failure there.
-    outcome.catch(() => {});
-    return { id: this.id, replayed, started: this.started, outcome };
-  }
-
-  /** Cancels it while it waits, interrupts it while it runs. */
-  stop(): void {
-    this.#stop.abort();
-  }
-
-  begin(firstSeq: Promise<number>): void {
-    this.#started.resolve(firstSeq);
-  }
-
-  end(ended: EndedExecution): void {
-    this.#ended.resolve(ended);
-  }
-
-  fail(error: Error): void {
-    this.#started.reject(error);
-    this.#ended.reject(error);
-  }
-}
-
-/** The pause before storage is tried again. */
-const RETRY_MS = 500;
-
-interface ExecutionOutcomesParts {
-  readonly log: SessionLog;
-  readonly requests: IdempotencyStore;
-  /** Whether a result is flushed to disk before callers get it. */
-  readonly flushResults: boolean;
-  /** Whether the session is closed: nothing is logged after that. */
-  readonly closed: () => boolean;
-}
-
-class ExecutionOutcomes {
-  readonly #parts: ExecutionOutcomesParts;
-  /** Results that may not be in the log yet, by execution. */
-  readonly #results = new Map<string, SessionEventBody>();
-
-  constructor(parts: ExecutionOutcomesParts) {
-    this.#parts = parts;
-  }
-
-  /** The end of an execution that may not be in the log. */
-  resultOf(execution: string): SessionEventBody | undefined {
-    return this.#results.get(execution);
-  }
-
-  /** `onWritten` is called before the caller gets the result. */
-  async finish(
-    execution: ServerExecution,
-    recorder: ExecutionRecorder,
-    { ended, onWritten }: { readonly ended: ResultEvent; readonly onWritten: () => void },
-  ): Promise<void> {
-    const { log: writer, requests, flushResults } = this.#parts;
-    const { event, result } = await recorder.end(ended);
-    const { request: name } = execution;
-    const request = name === undefined ? undefined : await requests.get(name);
-    if (name !== undefined && request) {
-      await requests.finish(name, { ...request, firstSeq: await execution.started }, result);
-    }
-    this.#results.set(execution.id, event);
-    await writer.write(event, { flushed: flushResults });
-    this.#results.delete(execution.id);
-    onWritten();
-    execution.end({ result, event: ended });
-  }
-
-  /** Logs the end of an execution that has started and failed. */
-  async fail(execution: ServerExecution, cause: unknown): Promise<never> {
-    const error = execution.failure ?? (cause instanceof CellaError ? cause : executionLost(cause));
-    // If its start could not be written, the log itself records its end.
-    const begun = await execution.started.then(
-      () => true,
-      () => false,
-    );
-    try {
-      if (begun) await this.#recordFailure(execution, error);
-    } catch {
-      // Storage fails. What has started must not start again, so this is retried.
-      execution.failureRecorded = this.#recordLater(execution, error);
-    }
-    throw error;
-  }
-
-  async #recordFailure(execution: ServerExecution, error: CellaError): Promise<void> {
-    const { log: writer, requests } = this.#parts;
-    const { request: name } = execution;
-    const firstSeq = await execution.started;
-    const request = name === undefined ? undefined : await requests.get(name);
-    if (name !== undefined && request && !request.outcome) await requests.finish(name, { ...request, firstSeq }, error);
-    await writer.write(executionFailed(execution.id, error), { flushed: true });
-    this.#results.delete(execution.id);
-  }
-
-  /** If the session closes first, the next server finds an execution without an end, and marks it as interrupted. */
-  async #recordLater(execution: ServerExecution, error: CellaError): Promise<void> {
-    while (!this.#parts.closed()) {
-      await delay(RETRY_MS, undefined, { ref: false });
-      const recorded = await this.#recordFailure(execution, error).then(
-        () => true,
-        () => false, // storage still fails
-      );
-      if (recorded) return;
-    }
-  }
-}
-
-function executionLost(cause: unknown): CellaError {
-  return new CellaError('EXECUTION_LOST', `The execution ended with an error of the server: ${String(cause)}.`, {
-    cause,
-  });
-}
-
 interface InputAnswer {
   readonly outcome: 'answered' | 'cancelled';
   readonly by?: string | undefined;
 }
 
-export class PendingInputRequests {
+class PendingInputRequests {
   readonly #log: SessionLog;
   /** The execution that waits, by the number of its request. */
   readonly #pending = new Map<number, string>();

@@ -1,4 +1,4 @@
-/** Lists and describes sessions, and the kernels of a user. Open sessions describe themselves. */
+/** Lists and describes the sessions and the kernels of a user. */
 
 import type { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
@@ -9,13 +9,13 @@ import { listKernels } from '../../session/kernel-list.ts';
 import { agentKeyIn } from '../ids.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
-import { type SessionDefinition, type SessionDefinitions, toSessionInfo } from './session-definitions.ts';
-import type { SessionManagerOptions } from './session-manager-options.ts';
-import type { SessionServices } from './session-services.ts';
-import type { Viewer } from './session-types.ts';
+import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import type { SessionManagerOptions, SessionServices, Viewer } from './session-types.ts';
 
-/** How many sessions one page looks through. */
+/** How many sessions one page examines. */
 const MAX_SCANNED = 2000;
+/** Characters of JSON in one page; it may exceed this by one session. */
+const MAX_PAGE_CHARACTERS = 1024 * 1024;
 
 export class SessionListing {
   readonly #definitions: SessionDefinitions;
@@ -38,14 +38,17 @@ export class SessionListing {
     const sessions: SessionInfo[] = [];
     const others = await this.#elsewhere?.();
     let looked = 0;
+    let characters = 0;
     let last: string | undefined;
     for await (const definition of this.#definitionsFor(wanted, cursor, viewer)) {
       if (looked++ >= MAX_SCANNED) return { sessions, next: last };
       if (definition.life === 'present') {
-        const info = await this.describe(definition, others?.get(definition.id));
+        const info = await this.#open.describe(definition, others?.get(definition.id));
         if (matches(info, wanted) && visible(info)) {
           if (sessions.length === limit) return { sessions, next: sessions.at(-1)?.id };
           sessions.push(info);
+          characters += JSON.stringify(info).length;
+          if (characters >= MAX_PAGE_CHARACTERS) return { sessions, next: info.id };
         }
       }
       last = definition.id;
@@ -62,7 +65,7 @@ export class SessionListing {
       const session = await this.#open.find(id);
       if (session && session.definition.ownerId !== ownerId) continue;
       const definition = session?.definition ?? (await this.#definitions.get(id).catch(() => undefined)); // deleted meanwhile
-      if (definition?.ownerId === ownerId) live.push(await this.describe(definition, others?.get(id)));
+      if (definition?.ownerId === ownerId) live.push(await this.#open.describe(definition, others?.get(id)));
     }
     return live;
   }
@@ -70,18 +73,12 @@ export class SessionListing {
   async forksOf(id: string): Promise<SessionInfo[]> {
     const forks: SessionInfo[] = [];
     for await (const definition of this.#definitions.where([{ field: 'forkOf', value: id }])) {
-      if (definition.life === 'present') forks.push(await this.describe(definition));
+      if (definition.life === 'present') forks.push(await this.#open.describe(definition));
     }
     return forks;
   }
 
-  /** `state`: as another server reports it. */
-  async describe(definition: SessionDefinition, state: SessionInfo['state'] = 'hibernated'): Promise<SessionInfo> {
-    const session = await this.#open.find(definition.id);
-    return toSessionInfo(definition, session ?? { state, queued: 0 });
-  }
-
-  /** Reads only those of one user, or those that one viewer may see, if that is known. */
+  /** Reads only the sessions of one user, or those visible to one viewer, if given. */
   async *#definitionsFor(
     { ownerId, agentKey }: SessionQuery,
     after: string | undefined,
@@ -98,7 +95,7 @@ export class SessionListing {
       const fields = Object.entries(theirs).map(([field, value]) => ({ field, value }));
       yield* this.#definitions.where(fields, after);
     } else {
-      yield* this.#definitions.all(after === undefined ? {} : { after });
+      yield* this.#definitions.all({ after });
     }
   }
 }
@@ -119,17 +116,17 @@ export async function listUserKernels(
 ): Promise<KernelInfo[]> {
   const mine = (key: string) => agentKeyIn(ownerId, key) !== undefined;
   const stored = await listKernels({ dataDir, storage, which: mine });
-  const agents = new Map(stored.map((agent) => [agent.agentKey, agent]));
+  const kernels = new Map(stored.map((kernel) => [kernel.agentKey, kernel]));
   for (const session of open) {
     if (session.definition.ownerId !== ownerId) continue;
     const now = await session.kernelState();
     // A session that was never used has no record yet.
-    if (!now || (now.executions === 0 && !agents.has(now.key))) continue;
+    if (!now || (now.executions === 0 && !kernels.has(now.key))) continue;
     const { key, state, executions } = now;
-    const known = agents.get(key) ?? { agentKey: key, idleMs: 0 };
-    agents.set(key, { ...withoutProcess(known, state), state, executions });
+    const known = kernels.get(key) ?? { agentKey: key, idleMs: 0 };
+    kernels.set(key, { ...withoutProcess(known, state), state, executions });
   }
-  return [...agents.values()].map(({ agentKey, workspaceOf, ...facts }) => ({
+  return [...kernels.values()].map(({ agentKey, workspaceOf, ...facts }) => ({
     agentKey: agentKeyIn(ownerId, agentKey) ?? agentKey,
     ...facts,
     workspaceOf: workspaceOf === undefined ? undefined : (agentKeyIn(ownerId, workspaceOf) ?? workspaceOf),

@@ -12,13 +12,16 @@ import type {
   SessionInfo,
   SessionPage,
   SessionQuery,
+  SessionSettings,
 } from '../../protocol/session-info.ts';
+import { checkFoldersAnswer } from '../../sandbox/folder-answers.ts';
 import { KernelPool } from '../../session/kernel-pool.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { sessionNotFound } from '../access/authorization.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
-import { drainingError } from '../request-errors.ts';
+import { ByteLimit } from '../request-limits.ts';
+import { drainingError } from '../server-control.ts';
 import { OpenSessions } from './open-sessions.ts';
 import { RetentionTimer } from './retention.ts';
 import type { ServerSession } from './server-session.ts';
@@ -26,19 +29,28 @@ import { type CreatedSession, SessionCreation } from './session-creation.ts';
 import { applyChange, recordFolders, type SessionDefinition, SessionDefinitions } from './session-definitions.ts';
 import { SessionDeletion } from './session-deletion.ts';
 import { listUserKernels, SessionListing } from './session-listing.ts';
-import { checkSessionManagerOptions, type SessionManagerOptions } from './session-manager-options.ts';
-import { type Counters, newCounters, type SessionServices } from './session-services.ts';
 import type * as contract from './session-types.ts';
+import {
+  allowsRuntimeDeps,
+  type Counters,
+  checkSessionManagerOptions,
+  newCounters,
+  type SessionManagerOptions,
+  type SessionServices,
+} from './session-types.ts';
 import { UserNamespaces } from './user-namespaces.ts';
 
 /** How long a kernel may take to report its memory. */
 const MEASURE_MS = 1_000;
 /** The pause before leftovers are cleared again. */
 const CLEAR_RETRY_MS = 60_000;
-/** How long `close` waits for leftovers that are being cleared. */
+/** How long `close` waits for the cleanup of leftovers. */
 const LONGEST_CLEARING_MS = 5_000;
 /** Sessions named in an error message. */
 const MAX_NAMED = 10;
+
+/** The waiting and running code and prompts of one user, in all sessions. */
+const MOST_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class SessionManager implements AsyncDisposable {
   readonly #services: SessionServices;
@@ -50,7 +62,7 @@ export class SessionManager implements AsyncDisposable {
   readonly #retentionTimer: RetentionTimer;
   readonly #listing: SessionListing;
   readonly #namespaces: UserNamespaces;
-  #stopping = false;
+  #draining = false;
   #closing: Promise<void> | undefined;
   #clearing: Promise<void> = Promise.resolve();
   #again: NodeJS.Timeout | undefined;
@@ -75,7 +87,8 @@ export class SessionManager implements AsyncDisposable {
       ...limits,
       pool: new KernelPool({ ...pool, idleMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
-      stopping: () => this.#stopping,
+      queuedBytes: new ByteLimit(MOST_QUEUED_BYTES, 'Code and prompts that wait or run'),
+      draining: () => this.#draining,
       refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),
       refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),
       kernelHooks: (definition) => ({
@@ -105,9 +118,8 @@ export class SessionManager implements AsyncDisposable {
       definitions: this.#definitions,
       open: this.#open,
       deletions: this.#deletions,
-      listing: this.#listing,
       admit,
-      stopping: this.#services.stopping,
+      draining: this.#services.draining,
     });
   }
 
@@ -153,12 +165,12 @@ export class SessionManager implements AsyncDisposable {
   }
 
   async get(id: string): Promise<SessionInfo> {
-    return await this.#listing.describe(await this.#definitions.get(id));
+    return await this.#open.describe(await this.#definitions.get(id));
   }
 
   async find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined> {
     const definition = await this.#definitions.find(ownerId, agentKey);
-    return definition && (await this.#listing.describe(definition));
+    return definition && (await this.#open.describe(definition));
   }
 
   async update(id: string, change: SessionChange, { by }: { readonly by?: string } = {}): Promise<SessionInfo> {
@@ -189,7 +201,7 @@ export class SessionManager implements AsyncDisposable {
     const { unconfirmed } = await this.#definitions.get(id);
     const session = await this.#open.get(id);
     if (!unconfirmed) return await session.info();
-    // It leaves the sandbox that it shares with its parent, whose code could change its kernel there.
+    // The fork leaves the sandbox that it shares with its parent, whose code could otherwise change the fork's kernel.
     await session.leaveSharedEnvironment();
     const confirmed = ({ unconfirmed: _, ...there }: SessionDefinition): SessionDefinition => ({
       ...there,
@@ -201,7 +213,10 @@ export class SessionManager implements AsyncDisposable {
     return await session.info();
   }
 
-  /** Deletes skills, artifacts and deps of a user whose sessions are deleted. Those of `local` stay: they are the operator's. */
+  /**
+   * Deletes skills, artifacts and deps of a user whose sessions are deleted. Keeps those of `local`, which belong to the
+   * operator.
+   */
   async deleteUserData(ownerId: string): Promise<void> {
     if (isLocalUser(ownerId)) return;
     await this.rulesOf(ownerId).deleteAll();
@@ -229,8 +244,8 @@ export class SessionManager implements AsyncDisposable {
   async owningServer({ id, ownerId, agentKey }: SessionInfo): Promise<string | undefined> {
     if (this.#open.has(id)) return undefined;
     const { locks } = this.#services.storage;
-    const holder = await locks.ownerOf(storageKeyOf(ownerId, agentKey));
-    return holder?.id === locks.id ? undefined : holder?.id;
+    const owner = await locks.ownerOf(storageKeyOf(ownerId, agentKey));
+    return owner?.id === locks.id ? undefined : owner?.id;
   }
 
   /** The sessions of this server with a live kernel, and its state. */
@@ -244,7 +259,7 @@ export class SessionManager implements AsyncDisposable {
    * and every reader of events ends with `SERVER_STOPPING`.
    */
   async drain(graceMs: number): Promise<void> {
-    this.#stopping = true;
+    this.#draining = true;
     const sessions = await this.#open.all();
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, graceMs);
@@ -273,7 +288,7 @@ export class SessionManager implements AsyncDisposable {
     this.#counters.onEnded = callback;
   }
 
-  /** As `drain(0)`. May be called again. */
+  /** Like `drain(0)`. Idempotent. */
   close(): Promise<void> {
     return this.drain(0);
   }
@@ -282,9 +297,14 @@ export class SessionManager implements AsyncDisposable {
     await this.close();
   }
 
-  /** The kernels of this user, also those without a session. */
+  /** The kernels of this user, including those without a session. */
   async kernels(ownerId: string): Promise<readonly KernelInfo[]> {
     return await listUserKernels(this.#services, ownerId, await this.#open.all());
+  }
+
+  /** Whether packages may be added and removed: at this server, and in a session with these settings. */
+  allowsRuntimeDeps({ allowRuntimeDeps }: Pick<SessionSettings, 'allowRuntimeDeps'> = {}): boolean {
+    return allowsRuntimeDeps(this.#services, { allowRuntimeDeps });
   }
 
   /** Makes the live kernels of this user use the packages as they are configured now. */
@@ -325,7 +345,7 @@ export class SessionManager implements AsyncDisposable {
     ];
     let failed = false;
     for (const work of works) {
-      if (this.#stopping) return;
+      if (this.#draining) return;
       await work().then(
         (left) => {
           failed ||= left === false;
@@ -336,7 +356,7 @@ export class SessionManager implements AsyncDisposable {
         },
       );
     }
-    if (!failed || this.#stopping) return;
+    if (!failed || this.#draining) return;
     this.#again = setTimeout(() => {
       this.#clearing = this.#clearLeftovers();
     }, CLEAR_RETRY_MS).unref();
@@ -346,11 +366,12 @@ export class SessionManager implements AsyncDisposable {
   async #recorded(definition: SessionDefinition): Promise<SessionDefinition> {
     const { id, settings } = definition;
     if (definition.folderIds || (settings.cwd === undefined && typeof settings.sandbox !== 'object')) return definition;
+    await checkFoldersAnswer(settings);
     return await this.#definitions.update(id, (there) => ({ ...there, folderIds: recordFolders(settings) }));
   }
 
   #checkRunning(): void {
-    if (this.#stopping) throw drainingError();
+    if (this.#draining) throw drainingError();
   }
 }
 

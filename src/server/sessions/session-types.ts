@@ -1,9 +1,27 @@
-/** The types that the rest of the server uses to work with sessions. Access rights are checked before these calls; an unknown id is `NOT_FOUND`. */
+/**
+ * The types that the rest of the server uses to work with sessions: a session, the options of the manager, and what all
+ * sessions share.
+ */
 
-import type { Role } from '../../protocol/access-models.ts';
+import { z } from 'zod';
+import type { OnFailure } from '../../environments/files/remove-tree.ts';
+import type { CodeRefusal, Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
-import type { TransactionPolicy } from '../../protocol/session-info.ts';
-import type { PoolMetrics } from '../../session/kernel-pool.ts';
+import { parseOptions } from '../../protocol/parse.ts';
+import type { NewFork, SessionInfo, SessionSettings, TransactionPolicy } from '../../protocol/session-info.ts';
+import { dataFolder } from '../../session/data-folders.ts';
+import { type KernelPool, PoolLimits, type PoolMetrics } from '../../session/kernel-pool.ts';
+import type { SessionOptions } from '../../session/session-options.ts';
+import { serverDefaults } from '../../settings/server-config.ts';
+import type { Storage } from '../../storage/contract.ts';
+import type { AuditLog } from '../access/audit-log.ts';
+import type { RecordLimits } from '../events/execution-recorder.ts';
+import type { ByteLimit } from '../request-limits.ts';
+import type { TurnRunner } from '../turns/session-turns.ts';
+import type { IdempotencyLimits } from './idempotency.ts';
+import type { ServerSession } from './server-session.ts';
+import type { SessionDefinition } from './session-definitions.ts';
+import type { OrphanedFiles } from './session-deletion.ts';
 
 /** A user who sees their own sessions, and those shared with them or their role. */
 export interface Viewer {
@@ -69,11 +87,176 @@ export interface SessionMetrics {
 }
 
 /** How much of a session's log is kept. */
-export interface RetentionLimits {
+interface RetentionLimits {
   /** 0 means no limit, here and below. */
   readonly maxAgeMs: number;
   /** Of the events of one session, as JSON. */
   readonly maxBytes: number;
   /** Of the output files of one session. */
   readonly maxFileBytes: number;
+}
+
+const KB = 1024;
+const MB = 1024 * KB;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const { retention, flushResults } = serverDefaults;
+
+const SessionManagerLimits = z.strictObject({
+  pool: PoolLimits.omit({ idleMs: true }).prefault({}),
+  /** Idle kernels are hibernated after this long; 0 means never. */
+  idleMs: PoolLimits.shape.idleMs,
+  limits: z
+    .strictObject({
+      /** Larger events become a file that the event names. */
+      eventBytes: count.min(1024).default(256 * KB),
+      /** How much output of one execution becomes events; the rest goes to files. */
+      inlineBytes: count.default(8 * MB),
+      /** The largest file of one output stream. */
+      fileBytes: count.default(1024 * MB),
+    })
+    .prefault({}),
+  /** How long Idempotency-Keys are kept, and how many per session. */
+  requests: z.strictObject({ maxAgeMs: count.default(DAY_MS), maxCount: count.default(1000) }).prefault({}),
+  /** How much of each session's log is kept; 0 means all. */
+  retention: z
+    .strictObject({
+      maxAgeMs: count.default(retention.maxAgeMs),
+      maxBytes: count.default(retention.maxBytes),
+      maxFileBytes: count.default(retention.maxFileBytes),
+    })
+    .prefault({}),
+  /** Whether a result survives a power failure before callers get it. Otherwise it survives the end of the server. */
+  flushResults: z.boolean().default(flushResults),
+  /** How often open sessions are trimmed. */
+  sweepEveryMs: z.int().min(10).max(DAY_MS).default(60_000),
+  /** Sessions without kernel, reader and work are closed after this time without use. */
+  closeAfterMs: z
+    .int()
+    .min(10)
+    .max(DAY_MS)
+    .default(15 * 60_000),
+});
+
+export type SessionManagerOptions = z.input<typeof SessionManagerLimits> & {
+  /** The caller closes it, after the session manager. */
+  readonly storage: Storage;
+  readonly dataDir: string;
+  /** The states of sessions on other servers with the same storage, by id. */
+  readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
+  /** Files of sessions deleted by other servers, if several share the storage. */
+  readonly leftovers?: OrphanedFiles | undefined;
+  /** Called for what the code of sessions tried and was refused. */
+  readonly refused?: AuditLog['refused'] | undefined;
+  /** Throws `QUOTA_EXCEEDED` if a user with this many sessions may not have one more. */
+  readonly admit?: ((ownerId: string, sessions: number) => Promise<void>) | undefined;
+  /** Called for leftovers of earlier sessions that could not be removed. They are tried again. */
+  readonly onLeftover?: OnFailure | undefined;
+  /** Runs the turns of agents. */
+  readonly agents?: TurnRunner | undefined;
+  /** Defaults of every session: which Python, where packages come from … */
+  readonly session?: Omit<
+    SessionOptions,
+    'agentKey' | 'spares' | 'storage' | 'dataDir' | 'persist' | 'folderLinks' | 'folderIds'
+  >;
+};
+
+export function checkSessionManagerOptions(options: SessionManagerOptions) {
+  const {
+    storage,
+    dataDir,
+    session = {},
+    elsewhere,
+    leftovers,
+    agents,
+    refused,
+    admit,
+    onLeftover = () => {},
+    ...limits
+  } = options;
+  return {
+    elsewhere,
+    leftovers,
+    agents,
+    refused,
+    admit,
+    onLeftover,
+    storage,
+    dataDir: dataFolder(dataDir),
+    session,
+    ...parseOptions(SessionManagerLimits, limits),
+  };
+}
+
+type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>>;
+
+export interface SessionServices {
+  readonly pool: KernelPool;
+  readonly storage: Storage;
+  readonly dataDir: string;
+  /** Defaults of every session. */
+  readonly session: NonNullable<SessionManagerOptions['session']> & { readonly folderLinks: 'refused' };
+  /** Set if other servers share the storage but not the data folder. */
+  readonly leftovers: OrphanedFiles | undefined;
+  readonly counters: Counters;
+  /** Of code and prompts that wait or run, by the user who sent them. */
+  readonly queuedBytes: ByteLimit;
+  readonly limits: RecordLimits;
+  readonly requests: IdempotencyLimits;
+  readonly retention: RetentionLimits;
+  /** Whether a result is flushed to disk before callers get it. */
+  readonly flushResults: boolean;
+  /** How often open sessions are trimmed. */
+  readonly sweepEveryMs: number;
+  /** Sessions are closed after this time without use. */
+  readonly closeAfterMs: number;
+  /** Runs the turns of agents; undefined if this server has none. */
+  readonly agents: TurnRunner | undefined;
+  /** Whether the server is shutting down: nothing new starts. */
+  readonly draining: () => boolean;
+  /** Called for leftovers of earlier sessions that could not be removed. */
+  readonly onLeftover: OnFailure;
+  /** The current version of a definition. Throws `NOT_FOUND` if it was deleted meanwhile. */
+  readonly refetch: (definition: SessionDefinition) => Promise<SessionDefinition>;
+  /** The callbacks of a session's kernels. */
+  readonly kernelHooks: (definition: SessionDefinition) => KernelHooks;
+  /** Called for what the code of a session tried and was refused. */
+  readonly refused: (definition: SessionDefinition, refusal: CodeRefusal) => void;
+  readonly fork: (id: string, wanted: NewFork) => Promise<ServerSession>;
+  readonly delete: (id: string) => Promise<void>;
+  /** Called for a session that another server has taken over. */
+  readonly onOwnershipLost: (session: ServerSession) => void;
+}
+
+export interface Counters {
+  events: number;
+  eventsLost: number;
+  appendFailures: number;
+  readers: number;
+  running: number;
+  queued: number;
+  /** Kernels that were reset or restarted by a caller. */
+  restarts: number;
+  /** By status. */
+  readonly executions: Record<string, number>;
+  /** Turns of agents, by status. */
+  readonly turns: Record<string, number>;
+  /** Called for each execution that has ended, with the time that it ran. */
+  onEnded: (ending: string, ms: number) => void;
+}
+
+export function newCounters(): Counters {
+  const none = { events: 0, eventsLost: 0, appendFailures: 0, readers: 0, running: 0, queued: 0, restarts: 0 };
+  return { ...none, executions: {}, turns: {}, onEnded: () => {} };
+}
+
+/** A session can lock its packages, and cannot unlock those of a locked server. */
+export function allowsRuntimeDeps(
+  { session }: Pick<SessionServices, 'session'>,
+  { allowRuntimeDeps = true }: Pick<SessionSettings, 'allowRuntimeDeps'>,
+): boolean {
+  return allowRuntimeDeps && session.allowRuntimeDeps !== false;
 }

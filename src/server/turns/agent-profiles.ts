@@ -1,5 +1,6 @@
 /** Each user's named agent profiles in storage. */
 
+import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { type AgentProfile, NamedProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { Collection } from '../../storage/collection.ts';
@@ -12,6 +13,8 @@ const MOST_CHARACTERS = 900_000;
 
 export class AgentProfiles {
   readonly #profiles: Collection<NamedProfile>;
+  /** By user: one after the other, so that two at once cannot both take the last place. */
+  readonly #writes = new KeyedSerialQueue<string>();
 
   constructor(documents: DocumentStore) {
     this.#profiles = new Collection(documents, COLLECTION, NamedProfile);
@@ -35,14 +38,16 @@ export class AgentProfiles {
     if (size > MOST_CHARACTERS) {
       throw new CellaError('TOO_LARGE', `A profile may have ${MOST_CHARACTERS} bytes, and this one has ${size}.`);
     }
-    const others = (await this.list(userId)).filter((one) => one.name !== name);
-    if (others.length >= MOST_PROFILES) {
-      throw new CellaError('QUOTA_EXCEEDED', `You have ${MOST_PROFILES} profiles already.`, {
-        advice: 'Delete one that is no longer needed.',
-      });
-    }
-    await this.#profiles.put(idOf(userId, name), stored);
-    return stored;
+    return await this.#writes.run(userId, async () => {
+      const others = (await this.list(userId)).filter((one) => one.name !== name);
+      if (others.length >= MOST_PROFILES) {
+        throw new CellaError('QUOTA_EXCEEDED', `You have ${MOST_PROFILES} profiles already.`, {
+          advice: 'Delete one that is no longer needed.',
+        });
+      }
+      await this.#profiles.put(idOf(userId, name), stored);
+      return stored;
+    });
   }
 
   async delete(userId: string, name: string): Promise<void> {

@@ -6,7 +6,14 @@ import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import type { AgentFailure, AgentName, PromptFields, TurnInfo, TurnResult } from '../../protocol/turn.ts';
+import {
+  type AgentName,
+  type PromptFields,
+  type TurnInfo,
+  type TurnResult,
+  toAgentFailure,
+} from '../../protocol/turn.ts';
+import type { NewTranscript, StoredTranscript } from '../../storage/contract.ts';
 import type { AskedResolution } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import type { PromptRequest } from './session-turns.ts';
@@ -27,9 +34,9 @@ export interface RunnerTurn extends Readonly<PromptFields> {
   emit(event: AgentEvent): Promise<void>;
   /** Asks a person. Resolves as not allowed if the turn is stopped. `onAsked`: called if a person is asked. */
   permit(request: PermissionRequest, onAsked?: (id: string) => void): Promise<AskedResolution>;
-  readTranscript(conversation: string): Promise<{ readonly revision: number; readonly text: string } | undefined>;
+  readTranscript(conversation: string): Promise<Pick<StoredTranscript, 'length' | 'text'> | undefined>;
   /** An older transcript never replaces a newer one. */
-  saveTranscript(conversation: string, text: string): Promise<void>;
+  saveTranscript(conversation: string, text: NewTranscript['text']): Promise<void>;
 }
 
 /** `stopped`: by a user. `closing`: its session ends. `failed`: the log cannot be written. */
@@ -138,16 +145,6 @@ export function interrupted(): CellaError {
   return new CellaError('SERVER_STOPPING', 'The server was stopped during the turn.', {
     advice: 'Prompt again: the agent continues its conversation.',
   });
-}
-
-/** Only code, message and advice go out, never a stack. */
-export function toAgentFailure(cause: unknown): AgentFailure {
-  const error =
-    cause instanceof CellaError
-      ? cause
-      : new CellaError('RUNNER_FAILED', cause instanceof Error ? cause.message : String(cause));
-  const { code, message, advice } = error.toJSON();
-  return { code, message, advice };
 }
 
 export function noAgentsError(): CellaError {

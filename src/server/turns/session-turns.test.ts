@@ -4,6 +4,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { DocumentPage, DocumentStore } from '../../storage/contract.ts';
 import type { OutputFiles } from '../events/output-files.ts';
+import { ByteLimit } from '../request-limits.ts';
 import { IdempotencyStore } from '../sessions/idempotency.ts';
 import { SessionTurns, type SessionTurnsParts } from './session-turns.ts';
 
@@ -49,8 +50,9 @@ function turnsOn(
     writer: { write, full: false },
     outputs: {},
     bounds: { eventBytes: 1000, fileBytes: 1000 },
-    queueLimit: () => 10,
-    stopping: () => false,
+    definition: { settings: { queueLimit: 10 } },
+    draining: () => false,
+    queuedBytes: new ByteLimit(1_000_000),
     requireConfirmed: () => {},
     agents: { checkCanRun: async () => {}, run, stop: async () => {}, prestart: async () => false },
     onEnded: () => {},
@@ -65,8 +67,8 @@ test('of two prompts with one key at once, one is run, however long storage take
     if (++reads === 2) await over.promise;
   });
   const turns = turnsOn(documents, async () => 1);
-  const wish = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
-  const both = [turns.prompt(wish), turns.prompt(wish)];
+  const request = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
+  const both = [turns.prompt(request), turns.prompt(request)];
   await Promise.race(both.map(async (one) => (await one).ended));
   over.resolve();
   const [first, second] = await Promise.all(both);
@@ -124,11 +126,11 @@ test('a prompt that waits says how many are before it and which one runs, in its
     async (event) => told.push(event),
     async () => await may.promise,
   );
-  const wish = { prompt: 'hello', by: 'local', agent: 'claude' } as const;
-  const first = await turns.prompt(wish);
+  const request = { prompt: 'hello', by: 'local', agent: 'claude' } as const;
+  const first = await turns.prompt(request);
   await first.started;
-  const second = await turns.prompt(wish);
-  const third = await turns.prompt(wish);
+  const second = await turns.prompt(request);
+  const third = await turns.prompt(request);
   const queued = { type: 'turn_queued', running: first.turn };
   expect(told.filter(({ type }) => type === 'turn_queued')).toEqual([
     { ...queued, turn: second.turn, ahead: 1 },

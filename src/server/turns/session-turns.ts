@@ -4,6 +4,7 @@ import { onAbort } from '../../lib/abort.ts';
 import { SerialQueue } from '../../lib/queues.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { SessionInfo } from '../../protocol/session-info.ts';
 import {
   type AgentName,
   isTurnOver,
@@ -12,14 +13,14 @@ import {
   type TurnInfo,
   type TurnResult,
 } from '../../protocol/turn.ts';
-import type { Storage } from '../../storage/contract.ts';
+import type { Storage, StoredTranscript } from '../../storage/contract.ts';
 import { newTurnId } from '../ids.ts';
-import { drainingError } from '../request-errors.ts';
+import type { ByteLimit } from '../request-limits.ts';
+import { drainingError } from '../server-control.ts';
 import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn } from './session-turn.ts';
-import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts } from './turn-executor.ts';
-import { truncate } from './turn-recorder.ts';
+import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts, truncate } from './turn-executor.ts';
 import { StoredTranscripts, TurnRecords } from './turn-records.ts';
 
 /** A prompt as the caller sends it. */
@@ -84,8 +85,10 @@ export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | '
   readonly key: string;
   readonly storage: Pick<Storage, 'documents' | 'transcripts'>;
   readonly requests: IdempotencyStore;
-  readonly queueLimit: () => number;
-  readonly stopping: () => boolean;
+  readonly definition: { readonly settings: Pick<SessionInfo['settings'], 'queueLimit'> };
+  readonly draining: () => boolean;
+  /** Of prompts that wait or run, by the user who sent them. */
+  readonly queuedBytes: ByteLimit;
   /** Throws `FORK_UNCONFIRMED` if no agent may work in it yet. */
   readonly requireConfirmed: () => void;
 }
@@ -169,13 +172,14 @@ export class SessionTurns {
   }
 
   /** The last conversation, or the named one. Throws `NOT_FOUND`. */
-  async transcript(conversation?: string): Promise<Transcript> {
+  async transcript(conversation?: string): Promise<Omit<Transcript, 'text'> & Pick<StoredTranscript, 'text'>> {
     const last = (await this.#records.all()).findLast((record) =>
       conversation === undefined ? record.conversation !== undefined : record.conversation === conversation,
     );
     const found = last?.conversation === undefined ? undefined : await this.#transcripts.get(last.conversation);
     if (last?.conversation !== undefined && found) {
-      return { agent: last.agent, conversation: last.conversation, ...found };
+      const { revision, text } = found;
+      return { agent: last.agent, conversation: last.conversation, revision, text };
     }
     throw new CellaError('NOT_FOUND', 'The session has no such conversation, or it is no longer kept.');
   }
@@ -216,10 +220,12 @@ export class SessionTurns {
   async #accept(options: PromptRequest, request?: RequestKey): Promise<SessionTurn> {
     const waiting = this.#live.size;
     if (waiting > 0 && options.onBusy === 'refuse') throw turnRunning(this.running);
-    if (waiting > this.#parts.queueLimit()) {
+    if (waiting > this.#parts.definition.settings.queueLimit) {
       const message = `The agent is busy, and ${waiting - 1} prompts are already waiting.`;
       throw new CellaError('TURN_RUNNING', message, { details: { queued: waiting - 1 } });
     }
+    using place = new DisposableStack();
+    place.use(this.#parts.queuedBytes.reserve(options.by)).add(Buffer.byteLength(options.prompt));
     const id = newTurnId();
     const turn = new SessionTurn(options, {
       id,
@@ -249,7 +255,9 @@ export class SessionTurns {
     onAbort(turn.signal, () => {
       if (turn.record.status === 'queued') void this.#cancelQueued(turn).catch((error) => turn.fail(error));
     });
-    this.#turns.run(() => this.#run(turn)).catch((error) => turn.fail(error));
+    const held = place.move();
+    const run = () => this.#run(turn).finally(() => held.dispose());
+    this.#turns.run(run).catch((error) => turn.fail(error));
     return turn;
   }
 
@@ -298,13 +306,13 @@ export class SessionTurns {
 
   #checkOpen(): void {
     if (this.#closed) throw this.#closed;
-    if (this.#parts.stopping()) throw drainingError();
+    if (this.#parts.draining()) throw drainingError();
   }
 }
 
 /** `ahead`: how many turns are before it. */
 function liveInfo({ record }: SessionTurn, ahead: number): TurnInfo {
-  return { ...record, ...(record.status === 'queued' ? { ahead } : {}) };
+  return record.status === 'queued' ? { ...record, ahead } : record;
 }
 
 function fromRecord(info: TurnInfo): AcceptedTurn {
@@ -318,6 +326,5 @@ function fromRecord(info: TurnInfo): AcceptedTurn {
 }
 
 function turnRunning(turn: string | undefined): CellaError {
-  const details = turn === undefined ? {} : { turn };
-  return new CellaError('TURN_RUNNING', 'The agent of this session is already running a turn.', { details });
+  return new CellaError('TURN_RUNNING', 'The agent of this session is already running a turn.', { details: { turn } });
 }

@@ -1,19 +1,22 @@
-/** Runs one turn from its start to its one end. Both are durable, also if the runner or, for a while, storage fails. */
+/**
+ * Runs one turn from its start to its one end. Both are durable, even if the runner or, for a while, storage fails. Long
+ * texts are truncated in the log and kept whole in a file.
+ */
 
-import { setTimeout as delay } from 'node:timers/promises';
+import { giveWay } from '../../lib/event-loop.ts';
 import { omitUndefined } from '../../lib/omit-undefined.ts';
+import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { TurnInfo, TurnResult, TurnStatus } from '../../protocol/turn.ts';
 import type { OutputFiles } from '../events/output-files.ts';
-import type { SessionLog } from '../events/session-log.ts';
+import { type SessionLog, writeEventually } from '../events/session-log.ts';
+import { jsonBeginning, jsonBytes, jsonText } from '../json-pieces.ts';
 import type { SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { finalResult, noAgentsError, resultOfFailure, type SessionTurn } from './session-turn.ts';
 import type { TurnRunner } from './session-turns.ts';
-import { type RecorderLimits, TurnRecorder, truncate } from './turn-recorder.ts';
 import { endedEvent, type StoredTranscripts, type TurnRecords } from './turn-records.ts';
 
-/** The pause before storage is tried again. */
-const AGAIN_MS = 500;
 /** How much of the prompt and of the last answer a record keeps. */
 export const RECORDED_CHARS = 2000;
 
@@ -67,7 +70,7 @@ export class TurnExecutor {
       model,
       by,
     });
-    const firstSeq = await this.#parts.writer.write(event, { size: event.prompt.length, flushed: true });
+    const firstSeq = await this.#parts.writer.write(event, { flushed: true });
     await this.#update(turn, { firstSeq });
     turn.begin(firstSeq);
   }
@@ -99,14 +102,16 @@ export class TurnExecutor {
           if (turn.reason?.kind === 'failed') throw turn.reason.error;
           if (event.type === 'agent_session') turn.record = { ...turn.record, conversation: event.conversation };
           if (event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined) {
-            turn.record = {
-              ...turn.record,
-              ...(event.text === undefined ? {} : { text: truncate(event.text, RECORDED_CHARS) }),
-            };
+            const text = event.text === undefined ? turn.record.text : truncate(event.text, RECORDED_CHARS);
+            turn.record = { ...turn.record, text };
           }
-          const parts = await events.toLogEvents(event);
           // Written in batches, so that the agent does not wait for each event.
-          await Promise.all(parts.map((one) => writer.write(one, { size: JSON.stringify(one).length, soon: true })));
+          const written: Promise<number>[] = [];
+          for (const one of await events.toLogEvents(event)) {
+            await giveWay();
+            written.push(writer.write(one, { soon: true }));
+          }
+          await Promise.all(written);
           if (writer.full) await writer.room();
         },
         permit: (asked, onAsked) =>
@@ -126,27 +131,125 @@ export class TurnExecutor {
 
   /** Tries until storage accepts it or the session ends; then recovery marks the turn as interrupted. */
   async finish(turn: SessionTurn, { status, conversation, usage, error }: TurnResult): Promise<void> {
-    const facts = {
-      status,
-      conversation,
-      usage,
-      error,
-    };
-    for (;;) {
-      try {
-        await this.#update(turn, { ...facts, endedAt: Date.now() });
-        await this.#parts.writer.write(endedEvent(turn.record), { flushed: true });
-        this.#parts.onEnded(status);
-        return;
-      } catch (cause) {
-        if (this.#parts.isClosed()) throw cause;
-        await delay(AGAIN_MS, undefined, { ref: false });
-      }
-    }
+    const { writer, isClosed, onEnded } = this.#parts;
+    await writeEventually(async () => {
+      await this.#update(turn, { status, conversation, usage, error, endedAt: Date.now() });
+      await writer.write(endedEvent(turn.record), { flushed: true });
+    }, isClosed);
+    onEnded(status);
   }
 
   async #update(turn: SessionTurn, facts: Partial<TurnInfo>): Promise<void> {
     turn.record = { ...turn.record, ...omitUndefined(facts) };
     await this.#parts.records.put(turn.record);
   }
+}
+
+/** How much an event shows of a text that is too large for it. */
+const SHOWN_CHARS = 4096;
+const MOST_ENTRIES = 200;
+
+interface RecorderLimits {
+  readonly eventBytes: number;
+  /** The most that one turn may write to files. */
+  readonly fileBytes: number;
+}
+
+type TurnStarted = Extract<AgentLogEvent, { type: 'turn_started' }>;
+
+class TurnRecorder {
+  readonly #outputs: Pick<OutputFiles, 'keep'>;
+  readonly #bounds: RecorderLimits;
+  #kept = 0;
+
+  constructor(outputs: Pick<OutputFiles, 'keep'>, bounds: RecorderLimits) {
+    this.#outputs = outputs;
+    this.#bounds = bounds;
+  }
+
+  /** Splits a long delta into several. */
+  async toLogEvents(event: AgentEvent): Promise<AgentEvent[]> {
+    const { eventBytes } = this.#bounds;
+    if (jsonBytes(await jsonText(event)) <= eventBytes) return [event];
+    switch (event.type) {
+      case 'item_delta':
+        return pieces(event.text, Math.floor(eventBytes / 4)).map((text) => ({ ...event, text }));
+      case 'item_started':
+      case 'item_completed':
+      case 'agent_raw':
+        return [{ ...(await this.#cut(event)) }];
+      case 'plan':
+        return [{ ...event, entries: event.entries.slice(0, MOST_ENTRIES).map(truncateText) }];
+      case 'agent_notice':
+        return [truncateText(event)];
+      case 'agent_error': {
+        const { code, message, advice } = event.error;
+        const error = { code: truncate(code), message: truncate(message), advice: truncate(advice) };
+        return [{ ...event, error }];
+      }
+      case 'agent_session':
+        return [{ ...event, tools: event.tools?.slice(0, MOST_ENTRIES).map(truncate) ?? [] }];
+      case 'file_changed':
+        return [{ ...event, path: truncate(event.path) }];
+      case 'usage':
+        return [event];
+    }
+  }
+
+  async turnStarted(event: TurnStarted): Promise<TurnStarted> {
+    if (event.prompt.length <= this.#bounds.eventBytes) return event;
+    const file = await this.#keep({ prompt: event.prompt });
+    return { ...event, prompt: truncate(event.prompt), file };
+  }
+
+  async #cut(
+    event: Extract<AgentEvent, { type: 'item_started' | 'item_completed' | 'agent_raw' }>,
+  ): Promise<AgentEvent> {
+    if (event.type === 'agent_raw') {
+      const file = await this.#keep({ native: event.native });
+      return { ...event, native: truncate(await jsonBeginning(event.native, SHOWN_CHARS)), file };
+    }
+    const { input } = event;
+    const json = input === undefined ? '' : await jsonBeginning(input, SHOWN_CHARS);
+    const shown = json.length > SHOWN_CHARS ? { input: truncate(json) } : {};
+    if (event.type === 'item_started') {
+      const file = await this.#keep({ input });
+      return { ...event, ...shown, file };
+    }
+    const { text, output } = event;
+    const file = await this.#keep({ text, input, output });
+    const texts = {
+      text: text === undefined ? undefined : truncate(text),
+      output: output === undefined ? undefined : truncate(output),
+    };
+    return { ...event, ...shown, ...texts, file };
+  }
+
+  /** Undefined if the turn has used up its file bytes: then only the truncated text is kept. */
+  async #keep(content: Record<string, unknown>): Promise<OutputFile | undefined> {
+    const text = await jsonText(content);
+    const bytes = jsonBytes(text);
+    if (this.#kept + bytes > this.#bounds.fileBytes) return undefined;
+    this.#kept += bytes;
+    return await this.#outputs.keep('json', text);
+  }
+}
+
+function truncateText<T extends { readonly text: string }>(one: T): T {
+  return { ...one, text: truncate(one.text) };
+}
+
+/** Truncates a text without splitting a surrogate pair. */
+export function truncate(text: string, most = SHOWN_CHARS): string {
+  return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, '');
+}
+
+function pieces(text: string, most: number): string[] {
+  const parts: string[] = [];
+  for (let rest = text; rest !== ''; ) {
+    const part = truncate(rest, most);
+    parts.push(part);
+    rest = rest.slice(part.length);
+  }
+  return parts;
 }

@@ -3,12 +3,12 @@
 import { type Conversation, emptyConversation, reduceLogged } from '../../protocol/conversation.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
-import { isTurnOver, TurnInfo } from '../../protocol/turn.ts';
+import { isTurnOver, TurnInfo, toAgentFailure } from '../../protocol/turn.ts';
 import { Collection } from '../../storage/collection.ts';
-import type { DocumentStore, TranscriptStore } from '../../storage/contract.ts';
+import type { DocumentStore, NewTranscript, StoredTranscript, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
-import { interrupted, toAgentFailure } from './session-turn.ts';
+import { interrupted } from './session-turn.ts';
 import type { TurnPage } from './session-turns.ts';
 
 const COLLECTION = 'turns';
@@ -60,7 +60,7 @@ export class TurnRecords {
   }): Promise<TurnPage> {
     const older = (await this.all()).filter(({ id }) => before === undefined || id < before).toReversed();
     const turns = older.slice(0, limit);
-    return { turns, ...(older.length > limit ? { next: turns.at(-1)?.id } : {}) };
+    return { turns, next: older.length > limit ? turns.at(-1)?.id : undefined };
   }
 
   /** Oldest first. */
@@ -130,15 +130,14 @@ export class StoredTranscripts {
     this.#key = key;
   }
 
-  get(conversation: string): Promise<{ revision: number; text: string } | undefined> {
+  get(conversation: string): Promise<StoredTranscript | undefined> {
     return this.#store.get(this.#key, conversation);
   }
 
   /** Conversations only grow: a text that is not longer is older, or the same. */
-  async save(conversation: string, text: string): Promise<void> {
+  async save(conversation: string, text: NewTranscript['text']): Promise<void> {
     const there = await this.get(conversation);
-    if (there && there.text.length >= text.length) return;
-    await this.#store.put(this.#key, conversation, { revision: (there?.revision ?? 0) + 1, text });
+    await this.#store.put(this.#key, conversation, { revision: (there?.revision ?? 0) + 1, text, ifLonger: true });
   }
 }
 

@@ -1,23 +1,22 @@
 /** Event logs: numbered rows, and for each log the last number given out and the last one trimmed. */
 
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
 import type { AppendOptions, Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
 import { eventJson } from '../validation.ts';
-import type { Database, SqliteConnection } from './database.ts';
-import { agentColumn } from './schema.ts';
+import { type Database, keyColumn, type SqliteConnection } from './database.ts';
 
-/** How much of a log is in memory at a time while it is read. */
+/** How much of a log to keep in memory while reading. */
 const PAGE_EVENTS = 200;
 const PAGE_CHARACTERS = 256 * 1024;
-/** How many events are removed before other work has its turn. */
+/** How many events to remove before yielding to other work. */
 const TRIM_EVENTS = 2000;
 
 interface LogRow {
   readonly id: number;
   readonly last: number;
   readonly floor: number;
-  /** Of all events that ever were in it, as JSON. */
+  /** The size of all events ever appended, as JSON. */
   readonly bytes: number;
 }
 
@@ -75,7 +74,7 @@ export class FileEventLog implements EventLog {
     });
   }
 
-  /** The floor is raised first: what is below it is gone for readers, also where the rows are removed later. */
+  /** Raises the floor first: readers no longer see what is below it, even if the rows are removed later. */
   async trim(agentKey: string, limits: TrimLimits): Promise<number> {
     const log = await this.#log(agentKey);
     if (!log) return 0;
@@ -122,7 +121,8 @@ export class FileEventLog implements EventLog {
     if (!(await this.#database.read((db) => db.get(left, id, floor)))) return;
     const some =
       'DELETE FROM events WHERE log = ?1 AND seq IN (SELECT seq FROM events WHERE log = ?1 AND seq <= ?2 LIMIT ?3)';
-    while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS) await breathe();
+    while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS)
+      await yieldToEventLoop();
   }
 
   #log(agentKey: string): Promise<LogRow | undefined> {
@@ -131,13 +131,13 @@ export class FileEventLog implements EventLog {
 }
 
 function findLog(db: SqliteConnection, agentKey: string): LogRow | undefined {
-  const row = db.get('SELECT id, last, floor, bytes FROM logs WHERE agent = ?', agentColumn(agentKey));
+  const row = db.get('SELECT id, last, floor, bytes FROM logs WHERE agent = ?', keyColumn(agentKey));
   return row && { id: Number(row.id), last: Number(row.last), floor: Number(row.floor), bytes: Number(row.bytes) };
 }
 
 function makeLog(db: SqliteConnection, agentKey: string): LogRow {
   const made = 'INSERT INTO logs (agent, last, floor, bytes) VALUES (?, 0, 0, 0) RETURNING id';
-  return { id: Number(db.get(made, agentColumn(agentKey))?.id), last: 0, floor: 0, bytes: 0 };
+  return { id: Number(db.get(made, keyColumn(agentKey))?.id), last: 0, floor: 0, bytes: 0 };
 }
 
 function readPage(db: SqliteConnection, agentKey: string, after: number, limit: number): LoggedEvent[] {

@@ -23,7 +23,7 @@ describe('a failure of storage', () => {
   });
 
   it('stays the error that it is', () => {
-    const error = new CellaError('AGENT_BUSY', 'busy');
+    const error = new CellaError('KEY_BUSY', 'busy');
     expect(storageFailed('read', '/data/x', error)).toBe(error);
   });
 });

@@ -23,7 +23,7 @@ const damagedDatabase =
   'it is damaged. Checkpoints and the files of tools, skills and artifacts are not affected. Bring back a copy of it, or ' +
   'move it away with its -wal and -shm files: records, event logs, transcripts, deps, documents and locks then start empty';
 
-/** By SQLite's primary result code. */
+/** Messages by SQLite's primary result code. */
 const databaseReasons: Readonly<Record<number, readonly [name: string, reason: string]>> = {
   3: ['SQLITE_PERM', reasons.EACCES as string],
   5: ['SQLITE_BUSY', 'another process has been writing to it for too long. End or continue that process'],
@@ -45,14 +45,14 @@ export function storageFailed(action: string, path: string, cause: unknown): Cel
   });
 }
 
-/** What is open is no longer what the path leads to: whatever is written would be lost. */
+/** The path no longer leads to the open file, so writes would be lost. */
 export function storageMoved(path: string): CellaError {
   const message = `Cannot write to ${path}: it was deleted, moved or replaced while it was in use. Nothing is written from now on.`;
   const advice = 'Put it back as it was, or stop every process that uses it, bring back a copy, and start again.';
   return new CellaError('STORAGE_FAILED', message, { advice, details: { path, reason: 'MOVED' } });
 }
 
-/** Runs work on a path; what it throws comes out as STORAGE_FAILED. */
+/** Runs work on a path and converts its errors to STORAGE_FAILED. */
 export async function guarded<T>(action: string, path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -79,7 +79,7 @@ export function diskReason(cause: unknown): string | undefined {
   return code !== undefined && diskCodes.includes(code) ? `${reasons[code]} (${code})` : undefined;
 }
 
-/** SQLite's primary result code, where the error is SQLite's. */
+/** SQLite's primary result code, if the error is SQLite's. */
 export function sqliteCode(error: unknown): number | undefined {
   if (systemCode(error) !== 'ERR_SQLITE_ERROR') return undefined;
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' ? error.errcode & 0xff : 0;

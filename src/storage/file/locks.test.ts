@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { Database } from './database.ts';
-import { FileStorage } from './storage.ts';
+import { FileStorage } from './file-storage.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-locks-'));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));

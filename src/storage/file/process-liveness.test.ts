@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ProcessLiveness } from './process-liveness.ts';
+import { ProcessLiveness } from './locks.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -11,11 +11,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A holder whose pid says nothing here: only its file tells. */
+/** A owner whose pid says nothing here: only its file tells. */
 const unseen = '7-1-abc-1-abcdef';
 
 describe('the file of a process', () => {
-  it('tells that its holder lives, until it is closed', () => {
+  it('tells that its owner lives, until it is closed', () => {
     const [one, other] = [new ProcessLiveness(folder), new ProcessLiveness(folder)];
     expect(other.isAlive(one.ownId)).toBe(true);
     expect(one.ownId).toBe(one.ownId);
@@ -32,29 +32,29 @@ describe('the file of a process', () => {
     const liveness = new ProcessLiveness(folder);
     expect(liveness.isAlive(unseen)).toBe(false);
     expect(existsSync(join(folder, unseen))).toBe(false);
-    using holder = new DatabaseSync(join(folder, unseen));
+    using owner = new DatabaseSync(join(folder, unseen));
     expect(liveness.isAlive(unseen)).toBe(false);
-    holder.exec('BEGIN EXCLUSIVE');
+    owner.exec('BEGIN EXCLUSIVE');
     expect(liveness.isAlive(unseen)).toBe(true);
-    holder.exec('COMMIT');
+    owner.exec('COMMIT');
     expect(liveness.isAlive(unseen)).toBe(false);
   });
 
-  it('of a dead holder stays that, also while others look at it', () => {
+  it('of a dead owner stays that, also while others look at it', () => {
     using looking = new DatabaseSync(join(folder, unseen));
     looking.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
     expect(new ProcessLiveness(folder).isAlive(unseen)).toBe(false);
   });
 
-  it('is swept once its holder is dead, and not before', () => {
+  it('is swept once its owner is dead, and not before', () => {
     const liveness = new ProcessLiveness(folder);
-    const { ownId: holder } = liveness;
+    const { ownId: owner } = liveness;
     const held = '8-1-abc-1-abcdef';
     using other = new DatabaseSync(join(folder, held));
     other.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     writeFileSync(join(folder, unseen), '');
     new ProcessLiveness(folder).sweep();
-    expect(readdirSync(folder).sort()).toEqual([held, holder].sort());
+    expect(readdirSync(folder).sort()).toEqual([held, owner].sort());
     liveness.close();
   });
 });

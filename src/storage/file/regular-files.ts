@@ -1,42 +1,79 @@
 /** Lists, counts and opens the regular files of a folder that people may change, too. */
 
-import { constants } from 'node:fs';
-import { type FileHandle, open, readdir } from 'node:fs/promises';
+import { constants, type Dirent } from 'node:fs';
+import { type FileHandle, open, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
-import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
+import { giveWay, sortedInSlices } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
 import { isName } from '../../protocol/namespace-models.ts';
 
 export interface NamedFile {
-  /** In its one spelling. */
+  /** In its canonical spelling. */
   readonly name: string;
   readonly path: string;
 }
 
-/** By name. Links, folders and names that nothing of ours may have are left out. */
-export async function listFiles(folder: string, ending: string): Promise<NamedFile[]> {
+/** People may put any number of files there. All names are held while they are sorted, and much larger maps grow in steps of more than 50 ms. */
+const MOST_FILES = 250_000;
+
+/**
+ * Sorted by name. Omits links, folders and names that Cella never uses. Throws STORAGE_FAILED if there are more than `most`.
+ */
+export async function listFiles(folder: string, ending: string, { most = MOST_FILES } = {}): Promise<NamedFile[]> {
   const found = new Map<string, NamedFile>();
-  const files = await readdir(folder, { withFileTypes: true }).catch((error) => {
-    if (systemCode(error) === 'ENOENT') return [];
-    throw error;
-  });
-  for await (const file of inSlices(files)) {
-    if (!file.isFile() || !file.name.endsWith(ending)) continue;
-    const written = file.name.slice(0, file.name.length - ending.length);
-    const name = written.normalize('NFC');
-    // Of two spellings of one name, ours counts.
-    if (isName(written) && (written === name || !found.has(name))) {
-      found.set(name, { name, path: join(folder, file.name) });
-    }
+  for await (const file of entriesOf(folder)) {
+    const name = nameOf(file, ending);
+    // If two spellings of a name exist, the canonical one wins.
+    if (name === undefined || (file.name !== `${name}${ending}` && found.has(name))) continue;
+    found.set(name, { name, path: join(folder, file.name) });
+    if (found.size > most) throw tooMany(folder, `more than ${most} files`);
   }
   return await sortedInSlices([...found.values()], (one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** The path of a name, also if the file spells it differently; else the path it would get. */
+/** The name in its one spelling; undefined if the entry is not a file with such a name. */
+function nameOf(entry: Dirent, ending: string): string | undefined {
+  if (!entry.isFile() || !entry.name.endsWith(ending)) return undefined;
+  const written = entry.name.slice(0, entry.name.length - ending.length);
+  return isName(written) ? written.normalize('NFC') : undefined;
+}
+
+/** Reads a folder in parts, so that a large one does not block other work. A missing folder is empty. */
+async function* entriesOf(folder: string): AsyncGenerator<Dirent> {
+  try {
+    for await (const entry of await opendir(folder, { bufferSize: ENTRIES_AT_ONCE })) {
+      await giveWay();
+      yield entry;
+    }
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+  }
+}
+
+const ENTRIES_AT_ONCE = 256;
+
+/** `what`: "more than 10 files". */
+export function tooMany(folder: string, what: string): CellaError {
+  const advice = 'Move some of them to a folder that Cella does not use.';
+  return new CellaError('STORAGE_FAILED', `Cannot read ${folder}: it has ${what}.`, {
+    advice,
+    details: { path: folder },
+  });
+}
+
+/** The path of a name, also if the file spells it differently; else the path it would get. Holds no list: that would be garbage of each call. */
 export async function pathOfName(folder: string, name: string, ending: string): Promise<string> {
+  const ours = join(folder, `${name}${ending}`);
   // Names of plain letters have one spelling.
-  const other = /^[\x20-\x7e]*$/.test(name) ? undefined : await listFiles(folder, ending);
-  return other?.find((entry) => entry.name === name)?.path ?? join(folder, `${name}${ending}`);
+  if (/^[\x20-\x7e]*$/.test(name)) return ours;
+  let other: string | undefined;
+  for await (const file of entriesOf(folder)) {
+    if (nameOf(file, ending) !== name) continue;
+    if (file.name === `${name}${ending}`) return ours;
+    other ??= join(folder, file.name);
+  }
+  return other ?? ours;
 }
 
 /** Opens only regular files: links are not followed, and a pipe does not block. */
@@ -75,21 +112,16 @@ export class FileCounter {
 
   async holds(count: number): Promise<boolean> {
     const begun = performance.now();
-    // Only what is known to be too few is taken from memory: those that were replaced or deleted count there.
+    // Only a count below the limit can be trusted from memory, because it includes replaced and deleted files.
     if (this.#known && begun < this.#known.until && this.#known.count < count) return false;
-    const files = await this.#files();
-    const now = performance.now();
-    this.#known = { count: files.length, until: now + Math.min(LONGEST_KNOWN_MS, TIMES * (now - begun)) };
-    return files.length >= count;
-  }
-
-  /** Ignores names that begin with a dot. */
-  async #files(): Promise<string[]> {
-    try {
-      return (await readdir(this.#folder)).filter((name) => !name.startsWith('.'));
-    } catch (error) {
-      if (systemCode(error) === 'ENOENT') return [];
-      throw error;
+    let found = 0;
+    for await (const { name } of entriesOf(this.#folder)) {
+      if (found >= count) break;
+      if (!name.startsWith('.')) found++;
     }
+    if (found >= count) return true;
+    const now = performance.now();
+    this.#known = { count: found, until: now + Math.min(LONGEST_KNOWN_MS, TIMES * (now - begun)) };
+    return false;
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 
-import type { ProcessLiveness } from './process-liveness.ts';
+import type { ProcessLiveness } from './locks.ts';
 
 export class StagingFolder {
   readonly folder: string;
@@ -49,7 +49,7 @@ export class StagingFolder {
     return true;
   }
 
-  /** Removes what is left of processes that have ended. What cannot be removed waits for the next sweep. */
+  /** Removes files of processes that have ended. If that fails, the next sweep tries again. */
   async sweep(): Promise<void> {
     for (const name of await readdir(this.folder).catch(() => [])) {
       const [owner = ''] = name.split('.');

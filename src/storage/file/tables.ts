@@ -1,21 +1,8 @@
-/** Records, documents, deps and transcripts: stores with one SQLite row per item. */
+/** Records, documents and deps: stores with one SQLite row per item. */
 
 import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkPackageName, parseRequirement } from '../../protocol/requirement.ts';
-import type {
-  DamagedRecord,
-  DepsStore,
-  DocumentCondition,
-  DocumentField,
-  DocumentPage,
-  DocumentStore,
-  ListDocuments,
-  ListRecords,
-  RecordStore,
-  StoredDocument,
-  TranscriptStore,
-} from '../contract.ts';
 import {
   checkCollection,
   checkId,
@@ -28,11 +15,22 @@ import {
   pageOf,
   rangeOf,
   readDocument,
-} from '../document-format.ts';
+} from '../collection.ts';
+import type {
+  DamagedRecord,
+  DepsStore,
+  DocumentCondition,
+  DocumentField,
+  DocumentPage,
+  DocumentStore,
+  ListDocuments,
+  ListRecords,
+  RecordStore,
+  StoredDocument,
+} from '../contract.ts';
 import type { SessionRecord } from '../session-record.ts';
 import { type ParsedRecord, parseRecord, recordText } from '../validation.ts';
-import type { Database, Row, SqliteConnection } from './database.ts';
-import { agentColumn, scopeColumn } from './schema.ts';
+import { type Database, keyColumn, type Row, type SqliteConnection, scopeColumn } from './database.ts';
 
 /** Keys that are read at a time. */
 const PAGE = 500;
@@ -46,15 +44,15 @@ export class FileRecords implements RecordStore {
 
   async get(agentKey: string): Promise<SessionRecord | undefined> {
     const row = await this.#database.read((db) =>
-      db.get('SELECT record FROM records WHERE agent = ?', agentColumn(agentKey)),
+      db.get('SELECT record FROM records WHERE agent = ?', keyColumn(agentKey)),
     );
     if (!row) return undefined;
     const parsed = parseRecord(String(row.record));
     if ('record' in parsed) return parsed.record;
     throw new CellaError(
       'STORAGE_FAILED',
-      `Cannot read the record of agent ${JSON.stringify(agentKey)} in ${this.#database.path}: ${parsed.reason}. ` +
-        'Use the version of Cella that wrote it, or delete the agent.',
+      `Cannot read the record of agent key ${JSON.stringify(agentKey)} in ${this.#database.path}: ${parsed.reason}. ` +
+        'Use the version of Cella that wrote it, or delete the key and its data.',
       { details: { agentKey, path: this.#database.path } },
     );
   }
@@ -64,7 +62,7 @@ export class FileRecords implements RecordStore {
     await this.#database.writeDurably((db) =>
       db.run(
         'INSERT INTO records (agent, record) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET record = excluded.record',
-        agentColumn(agentKey),
+        keyColumn(agentKey),
         text,
       ),
     );
@@ -82,7 +80,7 @@ export class FileRecords implements RecordStore {
 
   async delete(agentKey: string): Promise<boolean> {
     const changes = await this.#database.writeDurably((db) =>
-      db.run('DELETE FROM records WHERE agent = ?', agentColumn(agentKey)),
+      db.run('DELETE FROM records WHERE agent = ?', keyColumn(agentKey)),
     );
     return changes > 0;
   }
@@ -98,7 +96,7 @@ export class FileRecords implements RecordStore {
         const agentKey: string = JSON.parse(String(agent));
         if (!which(agentKey)) continue;
         const text = 'SELECT record FROM records WHERE agent = ?';
-        const row = await this.#database.read((db) => db.get(text, agentColumn(agentKey)));
+        const row = await this.#database.read((db) => db.get(text, keyColumn(agentKey)));
         // Deleted since its key was read.
         if (row) all.push({ agentKey, parsed: parseRecord(String(row.record)) });
       }
@@ -239,60 +237,5 @@ export class FileDeps implements DepsStore {
 
   async deleteAll(): Promise<void> {
     await this.#database.writeDurably((db) => db.run('DELETE FROM deps WHERE scope = ?', this.#scope));
-  }
-}
-
-const asJson = (text: string): string => JSON.stringify(text);
-
-export class FileTranscripts implements TranscriptStore {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
-  async put(agentKey: string, id: string, { revision, text }: { revision: number; text: string }): Promise<boolean> {
-    const changes = await this.#database.writeDurably((db) =>
-      db.run(
-        'INSERT INTO transcripts (agent, id, revision, text) VALUES (?, ?, ?, ?) ON CONFLICT (agent, id) ' +
-          'DO UPDATE SET revision = excluded.revision, text = excluded.text WHERE revision < excluded.revision',
-        agentColumn(agentKey),
-        asJson(id),
-        revision,
-        asJson(text),
-      ),
-    );
-    return changes > 0;
-  }
-
-  async get(agentKey: string, id: string): Promise<{ revision: number; text: string } | undefined> {
-    const row = await this.#database.read((db) =>
-      db.get('SELECT revision, text FROM transcripts WHERE agent = ? AND id = ?', agentColumn(agentKey), asJson(id)),
-    );
-    return row && { revision: Number(row.revision), text: String(JSON.parse(String(row.text))) };
-  }
-
-  list(agentKey: string): Promise<string[]> {
-    return this.#database.read((db) => {
-      const rows = db.iterate('SELECT id FROM transcripts WHERE agent = ? ORDER BY number', agentColumn(agentKey));
-      return [...rows].map(({ id }) => String(JSON.parse(String(id))));
-    });
-  }
-
-  bytes(agentKey: string): Promise<number> {
-    // Read from what each row says of itself, and not from the texts.
-    const sum = 'SELECT coalesce(sum(octet_length(text)), 0) AS bytes FROM transcripts WHERE agent = ?';
-    return this.#database.read((db) => Number(db.get(sum, agentColumn(agentKey))?.bytes));
-  }
-
-  async delete(agentKey: string, id: string): Promise<boolean> {
-    const changes = await this.#database.writeDurably((db) =>
-      db.run('DELETE FROM transcripts WHERE agent = ? AND id = ?', agentColumn(agentKey), asJson(id)),
-    );
-    return changes > 0;
-  }
-
-  async deleteAll(agentKey: string): Promise<void> {
-    await this.#database.writeDurably((db) => db.run('DELETE FROM transcripts WHERE agent = ?', agentColumn(agentKey)));
   }
 }

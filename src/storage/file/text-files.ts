@@ -11,14 +11,18 @@ import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';
 import { checkText, MOST_TEXT_BYTES } from '../validation.ts';
 import { guarded } from './file-errors.ts';
-import { FileCounter, listFiles, type NamedFile, openRegularFile, pathOfName } from './regular-files.ts';
+import { FileCounter, listFiles, type NamedFile, openRegularFile, pathOfName, tooMany } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 
-/** Files that are looked at together. */
+/** How many files to check at a time. */
 const AT_ONCE = 64;
-/** A folder with more files is not looked at for each call: what others change in it is seen a little later. */
+/** A list holds all of them in memory, with their texts. */
+const MOST_FILES = 100_000;
+/** Characters. */
+const MOST_LISTED = 512 * 1024 * 1024;
+/** A larger folder is not checked on each call, so changes by others appear a little later. */
 const SMALL = 256;
-/** As long as so many looks would take, and no longer than this. */
+/** A large folder is cached for this many times the duration of a check, up to the limit below. */
 const TIMES = 20;
 const LONGEST_KNOWN_MS = 2000;
 
@@ -45,9 +49,13 @@ export class FileTexts implements TextStore {
   /** Leaves out what cannot be read; `get` says why. */
   async list(): Promise<StoredText[]> {
     const texts: StoredText[] = [];
+    let length = 0;
     for (const entry of await this.#entries()) {
       const text = await this.#read(entry).catch(() => undefined);
-      if (text) texts.push(text);
+      if (!text) continue;
+      texts.push(text);
+      length += text.text.length;
+      if (length > MOST_LISTED) throw tooMany(this.#options.folder, `more than ${MOST_LISTED / 2 ** 20} MB of texts`);
     }
     return texts;
   }
@@ -99,7 +107,7 @@ export class FileTexts implements TextStore {
     return guarded('read', this.#options.folder, () => this.#count.holds(count));
   }
 
-  /** Of a large folder it is known for a while; what is written here changes it at once. */
+  /** Cached for a while for a large folder; writes of this process update it at once. */
   async version(): Promise<string> {
     const begun = performance.now();
     if (this.#known && begun < this.#known.until) return this.#known.version;
@@ -126,7 +134,7 @@ export class FileTexts implements TextStore {
 
   #entries(): Promise<NamedFile[]> {
     const { folder, ending } = this.#options;
-    return guarded('read', folder, () => listFiles(folder, ending));
+    return guarded('read', folder, () => listFiles(folder, ending, { most: MOST_FILES }));
   }
 
   async #find(name: string): Promise<{ checked: string; path: string }> {

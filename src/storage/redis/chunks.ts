@@ -3,12 +3,12 @@
  * them (see PUBLISH), so that what a killed writer leaves does not stay.
  */
 
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Segment } from '../../protocol/kernel-state.ts';
+import { CHUNK_BYTES, intact } from '../segment-reader.ts';
 import { asBytes, asNumber, type RedisCommands, type RedisContext, type RedisKeys } from './redis-context.ts';
 
-const CHUNK_BYTES = 8 * 1024 * 1024;
 /** How long unpublished chunks last. */
 const UNFINISHED_S = 3600;
 /** How long replaced or deleted chunks stay readable for those who are reading them. */
@@ -40,7 +40,7 @@ local function drop(stem, count, seconds)
 end
 `;
 
-/** What the chunks of a content begin with; the number follows. */
+/** The key prefix of a content's chunks; the number follows. */
 export const chunkStem = (keys: RedisKeys, id: string): string => keys.of('chunk', id, '');
 
 export class RedisChunkWriter {
@@ -78,7 +78,7 @@ export class RedisChunkWriter {
     }
   }
 
-  /** Sends what is left. */
+  /** Sends the rest. */
   async end(): Promise<void> {
     if (this.#partBytes === 0) return;
     const bytes = Buffer.concat(this.#part);
@@ -107,7 +107,7 @@ export async function removeChunks(redis: RedisCommands, keys: RedisKeys, conten
   for (let index = 0; index < content.chunks; index += 1) await redis.send('UNLINK', chunkKey(keys, content, index));
 }
 
-/** At most `length` bytes from `offset`; undefined if some of them are gone. */
+/** At most `length` bytes from `offset`; undefined if some of them are missing. */
 export async function readRange(
   redis: RedisCommands,
   keys: RedisKeys,
@@ -140,7 +140,7 @@ async function holdsBytes(redis: RedisCommands, keys: RedisKeys, content: Chunke
 export const expiredError = (what: string): CellaError =>
   new CellaError('STORAGE_FAILED', `Cannot finish ${what}: it was left for so long that a part of it has expired.`);
 
-/** The bytes of a segment that begins at `offset`; undefined if they are not what was written. */
+/** The bytes of a segment that begins at `offset`; undefined if they differ from what was written. */
 export async function readSegment(
   { redis, keys }: RedisContext,
   content: ChunkedBlob,
@@ -149,37 +149,5 @@ export async function readSegment(
 ): Promise<Uint8Array | undefined> {
   // A manifest may tell of more bytes than there are, or than memory holds.
   if (!(await holdsBytes(redis, keys, content, offset + segment.bytes))) return undefined;
-  return whole(segment, await readRange(redis, keys, content, offset, segment.bytes));
-}
-
-/** All segments, one after the other; a chunk that holds many of them is read once. */
-export async function* readSegments(
-  context: RedisContext,
-  content: ChunkedBlob,
-  segments: readonly Segment[],
-): AsyncGenerator<Uint8Array | undefined> {
-  const { redis, keys } = context;
-  const total = segments.reduce((sum, { bytes }) => sum + bytes, 0);
-  let held: { readonly index: number; readonly bytes: Buffer | undefined } | undefined;
-  let offset = 0;
-  for (const segment of segments) {
-    const start = offset;
-    const index = Math.floor(start / CHUNK_BYTES);
-    offset += segment.bytes;
-    if (offset > (index + 1) * CHUNK_BYTES) {
-      yield await readSegment(context, content, segment, start);
-      continue;
-    }
-    if (held?.index !== index) {
-      const length = Math.min(CHUNK_BYTES, total - index * CHUNK_BYTES);
-      held = { index, bytes: await readRange(redis, keys, content, index * CHUNK_BYTES, length) };
-    }
-    const inChunk = start % CHUNK_BYTES;
-    yield whole(segment, held.bytes?.subarray(inChunk, inChunk + segment.bytes));
-  }
-}
-
-function whole(segment: Segment, bytes: Uint8Array | undefined): Uint8Array | undefined {
-  if (bytes?.length !== segment.bytes) return undefined;
-  return createHash('sha256').update(bytes).digest('hex') === segment.sha256 ? bytes : undefined;
+  return intact(segment, await readRange(redis, keys, content, offset, segment.bytes));
 }

@@ -1,13 +1,22 @@
 /**
- * The connection to a Redis server. A call waits a moment for a connection that is being made, and fails as soon as it
- * is known that there is none; what is under way when the connection is lost fails and is not sent again. It comes back
- * by itself.
+ * The connection to a Redis server. A call waits briefly while a connection is being made, and fails as soon as there is none.
+ * Calls in flight when the connection is lost fail and are not sent again. The connection is restored automatically. `cella
+ * doctor` uses this to find server settings that would lose data.
  */
 
 import type * as Redis from '@redis/client';
 import { systemCode } from '../../lib/errno.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { RedisAddress, RedisArgument, RedisCommands, RedisReply, Script } from './redis-context.ts';
+import {
+  asList,
+  asText,
+  parseAddress,
+  type RedisAddress,
+  type RedisArgument,
+  type RedisCommands,
+  type RedisReply,
+  type Script,
+} from './redis-context.ts';
 
 const CONNECT_WAIT_MS = 900;
 
@@ -33,7 +42,7 @@ export class RedisConnection implements RedisCommands {
   static async open(address: RedisAddress): Promise<RedisConnection> {
     const connection = new RedisConnection(await loadRedis(), address);
     try {
-      // A connection alone proves nothing: the server may want a password, or be stuck.
+      // A connection alone proves nothing: the server may require a password, or hang.
       await connection.send('PING');
       return connection;
     } catch (error) {
@@ -59,7 +68,7 @@ export class RedisConnection implements RedisCommands {
     });
   }
 
-  /** What was asked for before is carried out, or fails within a second. May be called again. */
+  /** Completes earlier calls, or fails within a second. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.allSettled(this.#pending);
@@ -105,12 +114,12 @@ export class RedisConnection implements RedisCommands {
     gone.destroy();
   }
 
-  /** Resolves once there is a connection; fails with the reason once it is known that there is none. */
+  /** Resolves once connected; rejects with the reason once it is known that there is no connection. */
   async #ready(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<CellaError | undefined>();
     this.#waiting.add(resolve);
     const giveUp = () => resolve(unreachable(this.address.where, 'no answer'));
-    // What has arrived while this process was busy is read first.
+    // Reads what arrived while this process was busy first.
     const late = setTimeout(() => setImmediate(giveUp), CONNECT_WAIT_MS);
     try {
       const problem = this.#client.isReady ? undefined : await promise;
@@ -155,14 +164,14 @@ function newClient({ createClient, RESP_TYPES }: typeof Redis, { url }: RedisAdd
   });
 }
 
-/** Together less than the second after which a caller must know. */
+/** Together less than the second within which callers must get an error. */
 const SILENCE_MS = 400;
 const PULSE_MS = 450;
-/** A connection that gives no sign for so long is broken, even where others work. */
+/** A connection silent for this long counts as broken, even if other connections work. */
 const LONGEST_MS = 60_000;
 
 /**
- * Notices that a server no longer answers. A large command may take long, so a second connection pings; if that gets no
+ * Detects a server that no longer answers. A large command may take long, so a second connection pings. If the ping gets no
  * answer either, the server is gone.
  */
 class ResponseWatchdog {
@@ -177,7 +186,7 @@ class ResponseWatchdog {
     this.#onGone = onGone;
   }
 
-  /** Around each command. */
+  /** Wraps each command. */
   async watch<T>(answer: Promise<T>): Promise<T> {
     if (this.#pending === 0) this.#lastSign = performance.now();
     this.#pending += 1;
@@ -198,12 +207,12 @@ class ResponseWatchdog {
 
   async #listen(): Promise<void> {
     const timer = this.#timer;
-    // What has arrived while this process was busy is read first.
+    // Reads what arrived while this process was busy first.
     await new Promise((resolve) => setImmediate(resolve));
     const since = this.#lastSign;
     const quiet = performance.now() - since;
     const alive = quiet < SILENCE_MS / 2 || (quiet < LONGEST_MS && (await answersPing(this.#newClient())));
-    // Everything was answered meanwhile.
+    // Everything was answered in the meantime.
     if (this.#timer !== timer) return;
     this.#timer = setTimeout(() => this.#listen(), SILENCE_MS / 2);
     if (!alive && this.#lastSign === since) this.#onGone();
@@ -218,7 +227,7 @@ async function answersPing(client: RedisClient): Promise<boolean> {
     await client.sendCommand(['PING']);
     return true;
   } catch {
-    return false; // whatever it is, it is no answer
+    return false; // any error means no answer
   } finally {
     clearTimeout(late);
     client.destroy();
@@ -236,7 +245,7 @@ const reasons: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'it does not answer',
 };
 
-/** The server is there and will have nothing to do with us, or not yet. */
+/** The server is running but refuses the connection, or is not ready yet. */
 const REFUSALS = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH|DB index)|LOADING|MASTERDOWN)/;
 
 const PASSWORD = /^(WRONGPASS|NOAUTH|NOPERM|ERR (AUTH|invalid password|Client sent AUTH))/;
@@ -250,7 +259,7 @@ export function unreachable(where: string, reason: string): CellaError {
   });
 }
 
-/** From an error that the server answered with. */
+/** For an error that the server returned. */
 export function refused(where: string, message: string): CellaError {
   if (REFUSALS.test(message)) return unreachable(where, message);
   const [word = ''] = message.split(' ', 1);
@@ -264,10 +273,76 @@ export function refused(where: string, message: string): CellaError {
   });
 }
 
-/** Errors of the client are not passed on: some of them carry its options. */
+/** Hides the client's own errors, because some contain its options. */
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const code = systemCode(cause) ?? '';
   const inner = cause instanceof AggregateError ? cause.errors[0] : undefined;
   return reasons[code] ?? (inner ? reasonOf(inner) : cause.message);
+}
+
+const OLDEST = [6, 2] as const;
+
+/** One line per problem; empty if there is none. Fails if the server cannot be reached. */
+export async function redisProblems(url: string): Promise<string[]> {
+  const connection = await RedisConnection.open(parseAddress(url, 'cella'));
+  try {
+    return await problemsOf(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+export async function problemsOf(connection: RedisConnection): Promise<string[]> {
+  const facts = factsIn(asText(await connection.send('INFO')));
+  return [...versionProblems(facts), ...(await restartProblems(connection, facts)), ...evictionProblems(facts)].map(
+    (problem) => `Redis at ${connection.address.where} ${problem}`,
+  );
+}
+
+type ServerFacts = ReadonlyMap<string, string>;
+
+function factsIn(info: string): ServerFacts {
+  const lines = info.split(/\r?\n/).filter((line) => line.includes(':'));
+  return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trim()]));
+}
+
+function versionProblems(facts: ServerFacts): string[] {
+  const version = facts.get('redis_version') ?? '0.0';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [oldestMajor, oldestMinor] = OLDEST;
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return [];
+  return [`has version ${version}, and Cella needs ${OLDEST.join('.')} or later. Install a newer one.`];
+}
+
+async function restartProblems(connection: RedisConnection, facts: ServerFacts): Promise<string[]> {
+  if (facts.get('aof_enabled') === '1') return [];
+  const advice = 'Set `appendonly yes` in its configuration.';
+  const saves = await savePoints(connection);
+  if (saves === undefined) {
+    return [`keeps no log of what is written to it, and does not tell whether it saves at all. ${advice}`];
+  }
+  if (saves === '') return [`would lose everything when it restarts: it neither keeps a log nor saves. ${advice}`];
+  return [`would lose the last minutes when it crashes: it only saves now and then (save ${saves}). ${advice}`];
+}
+
+/** Undefined if the server does not permit this query. */
+async function savePoints(connection: RedisConnection): Promise<string | undefined> {
+  try {
+    const [, value] = asList(await connection.send('CONFIG', 'GET', 'save'));
+    return asText(value);
+  } catch (error) {
+    // Managed servers refuse CONFIG. An unreachable server is an error instead.
+    if (error instanceof CellaError && error.code === 'STORAGE_FAILED') return undefined;
+    if (error instanceof CellaError && String(error.details?.reason).startsWith('NOPERM')) return undefined;
+    throw error;
+  }
+}
+
+function evictionProblems(facts: ServerFacts): string[] {
+  const policy = facts.get('maxmemory_policy') ?? 'noeviction';
+  if (Number(facts.get('maxmemory') ?? 0) === 0 || policy === 'noeviction') return [];
+  return [
+    `throws keys away when its memory is full (maxmemory-policy ${policy}). Set \`maxmemory-policy noeviction\`.`,
+  ];
 }

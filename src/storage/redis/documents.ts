@@ -4,14 +4,6 @@
  */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import type {
-  DocumentCondition,
-  DocumentField,
-  DocumentPage,
-  DocumentStore,
-  ListDocuments,
-  StoredDocument,
-} from '../contract.ts';
 import {
   checkCollection,
   checkId,
@@ -24,7 +16,15 @@ import {
   pageOf,
   rangeOf,
   readDocument,
-} from '../document-format.ts';
+} from '../collection.ts';
+import type {
+  DocumentCondition,
+  DocumentField,
+  DocumentPage,
+  DocumentStore,
+  ListDocuments,
+  StoredDocument,
+} from '../contract.ts';
 import { asList, asNumber, asText, asTextIfAny, type RedisContext, type RedisReply, script } from './redis-context.ts';
 
 const REINDEX_AT_ONCE = 100;

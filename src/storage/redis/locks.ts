@@ -31,7 +31,7 @@ import {
 const RENEWALS = 6;
 /** After this part of the lease without renewal, the lock counts as uncertain. */
 const UNCERTAIN_AFTER = 0.6;
-/** How often a lock that others hold is looked at. */
+/** How often to check a lock that another owner holds. */
 const LOOK_MS = 25;
 
 const LockValue = z.object({
@@ -159,7 +159,8 @@ export class RedisLocks implements Locks {
     if (typeof second === 'object') return second;
     const next = parseLockValue(second) ?? found;
     // Unreadable, and replaced by another unreadable value at once.
-    if (!next) throw new CellaError('STORAGE_FAILED', `The lock of agent ${JSON.stringify(agentKey)} cannot be read.`);
+    if (!next)
+      throw new CellaError('STORAGE_FAILED', `The lock of agent key ${JSON.stringify(agentKey)} cannot be read.`);
     return next;
   }
 
@@ -227,7 +228,7 @@ function parseLockValue(text: string): LockValue | undefined {
   try {
     return LockValue.safeParse(JSON.parse(text)).data;
   } catch {
-    return undefined; // not a value of ours: the lock may be taken
+    return undefined; // not a value that Cella wrote: the lock may be taken
   }
 }
 

@@ -1,6 +1,7 @@
-/** What every Redis store works with: the server address, key names, Lua scripts, and parsed replies. */
+/** What all Redis stores share: the server address, key names, Lua scripts, and parsed replies. */
 
 import { createHash } from 'node:crypto';
+import { giveWay } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Clock } from '../contract.ts';
 
@@ -139,6 +140,63 @@ export function asPairs(reply: RedisReply | undefined): [string, Buffer][] {
   const pairs: [string, Buffer][] = [];
   for (let at = 0; at + 1 < list.length; at += 2) pairs.push([asText(list[at]), asBytes(list[at + 1])]);
   return pairs;
+}
+
+/** Values may have megabytes each. */
+const PAIRS_AT_ONCE = 50;
+const NAMES_AT_ONCE = 1000;
+
+/**
+ * Reads a whole hash in pages, because a reply is parsed in one go. Fields that change during the read may or may not be
+ * included.
+ */
+export async function readHash(redis: RedisCommands, key: string): Promise<Map<string, Buffer>> {
+  const pairs = new Map<string, Buffer>();
+  for await (const [field, value] of scanHash(redis, key)) pairs.set(field, value);
+  return pairs;
+}
+
+/** The same one by one. A field may come twice. */
+export async function* scanHash(redis: RedisCommands, key: string): AsyncGenerator<readonly [string, Buffer]> {
+  const page = (cursor: string) => redis.send('HSCAN', key, cursor, 'COUNT', String(PAIRS_AT_ONCE));
+  for await (const found of scanned(page)) yield* asPairs(found);
+}
+
+const SCAN_FIELDS = script(`
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+local fields = {}
+for at = 1, #page[2], 2 do fields[#fields + 1] = page[2][at] end
+return {page[1], fields}
+`);
+
+/** The same, without the values. */
+export async function readFields(redis: RedisCommands, key: string): Promise<Set<string>> {
+  const fields = new Set<string>();
+  const page = (cursor: string) => redis.run(SCAN_FIELDS, [key], [cursor, String(NAMES_AT_ONCE)]);
+  for await (const found of scanned(page)) for (const field of asList(found)) fields.add(asText(field));
+  return fields;
+}
+
+async function* scanned(ask: (cursor: string) => Promise<RedisReply>): AsyncGenerator<RedisReply | undefined> {
+  for (let cursor = '0'; ; ) {
+    await giveWay();
+    const [next, found] = asList(await ask(cursor));
+    yield found;
+    cursor = asText(next);
+    if (cursor === '0') return;
+  }
+}
+
+/** The members of a sorted set in their order, in pages. No two have the same score. */
+export async function* readOrder(redis: RedisCommands, key: string): AsyncGenerator<string> {
+  for (let from = '-inf'; ; ) {
+    await giveWay();
+    const limit = ['LIMIT', '0', String(NAMES_AT_ONCE)];
+    const page = asList(await redis.send('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', ...limit));
+    for (let at = 0; at + 1 < page.length; at += 2) yield asText(page[at]);
+    if (page.length === 0) return;
+    from = `(${asText(page.at(-1))}`;
+  }
 }
 
 function strange(reply: unknown): CellaError {

@@ -97,7 +97,7 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
     });
 
     it('goes on with an agent that has a name, and keeps it', async () => {
-      const flags = ['--agent', `ada ${randomUUID()}`];
+      const flags = ['--key', `ada ${randomUUID()}`];
       expect(await send(['/py x = 123'], flags)).toEqual({ code: 0, out: '', err: '' });
       expect(await send(['/py print(x)'], flags)).toEqual({ code: 0, out: '123\n', err: '' });
       expect(await cella().run(['run', ...flags, '-c', 'x'])).toEqual({ code: 0, out: '123\n', err: '' });
@@ -105,8 +105,8 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
 
     it('tells which process holds the agent', async () => {
       const agent = `held ${randomUUID()}`;
-      const holder = await open('--agent', agent);
-      const { code, err } = await send(['/py 1'], ['--agent', agent]);
+      const holder = await open('--key', agent);
+      const { code, err } = await send(['/py 1'], ['--key', agent]);
       expect([code, err]).toEqual([1, expect.stringContaining(String(holder.child.pid))]);
       await leave(holder);
     });

@@ -72,7 +72,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
     });
 
     it('write to the data folder with --durable, and outlive a death and the chat', async () => {
-      const flags = ['--agent', `durable ${randomUUID()}`];
+      const flags = ['--key', `durable ${randomUUID()}`];
       const lines = ['/py x = 1; import socket; s = socket.socket()', '/checkpoint --durable kept', '/py x = 2'];
       const { err } = await send([...lines, '/py import os; os._exit(1)', '/restore kept', '/py x'], flags);
       expect(err).toMatch(/Checkpoint "kept" \(2 variables, .*\): .*in any process\.\n[\s\S]*s is not in it: /);
@@ -105,26 +105,26 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       const [from, to] = [`from ${randomUUID()}`, `to ${randomUUID()}`];
       const { code, err } = await sendHere(
         ['/py x = [1]; open("f.txt", "w").write("shared")', `/fork ${to}`, '/py x.append(2)'],
-        ['--agent', from],
+        ['--key', from],
       );
-      expect([code, err]).toEqual([0, expect.stringContaining(`cella chat --agent '${to}'`)]);
-      expect((await sendHere(['/py x, open("f.txt").read()'], ['--agent', to])).out).toBe("([1], 'shared')\n");
-      expect((await sendHere(['/py x'], ['--agent', from])).out).toBe('[1, 2]\n');
+      expect([code, err]).toEqual([0, expect.stringContaining(`cella chat --key '${to}'`)]);
+      expect((await sendHere(['/py x, open("f.txt").read()'], ['--key', to])).out).toBe("([1], 'shared')\n");
+      expect((await sendHere(['/py x'], ['--key', from])).out).toBe('[1, 2]\n');
     });
 
     it('keeps the agent of a chat without a name, since its folder is shared', async () => {
       const to = `to ${randomUUID()}`;
       const { err } = await chat('/py open("f.txt", "w").write("kept")', `/fork ${to}`);
       expect(err).toMatch(/"chat-\w+" is kept too/);
-      expect((await sendHere(['/py open("f.txt").read()'], ['--agent', to])).out).toBe("'kept'\n");
+      expect((await sendHere(['/py open("f.txt").read()'], ['--key', to])).out).toBe("'kept'\n");
     });
 
     it('needs a key that nobody has', async () => {
       const agent = `mine ${randomUUID()}`;
-      await sendHere(['/py 1'], ['--agent', agent]);
+      await sendHere(['/py 1'], ['--key', agent]);
       const { code, err } = await chat('/fork', `/fork ${agent}`);
       expect([code, err]).toEqual([1, expect.stringMatching(/Type \/fork KEY[\s\S]*There is already a kernel/)]);
-      expect((await sendHere(['/fork other one', '/fork other one'], ['--agent', agent])).err).toMatch(/already/);
+      expect((await sendHere(['/fork other one', '/fork other one'], ['--key', agent])).err).toMatch(/already/);
     });
   });
 }

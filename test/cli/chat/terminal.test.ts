@@ -137,13 +137,13 @@ describe('a chat at a terminal', () => {
 
   it('tells how to go on with an agent that has a name', async () => {
     const agent = `ada ${randomUUID().slice(0, 8)}`;
-    const first = await open('--agent', agent);
+    const first = await open('--key', agent);
     expect(await first.text()).toContain(`chat with "${agent}"\n`);
     await say(first, '/py x = 123');
     await first.type('/quit', 'Enter');
-    await first.shows(new RegExp(`Variables are kept. Continue with cella chat --agent '${agent}'`));
+    await first.shows(new RegExp(`Variables are kept. Continue with cella chat --key '${agent}'`));
     await first.shows(/\[ended with 0\]/);
-    expect(await say(await open('--agent', agent), '/py x')).toBe('123');
+    expect(await say(await open('--key', agent), '/py x')).toBe('123');
   });
 });
 

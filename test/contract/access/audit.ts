@@ -80,7 +80,7 @@ export function auditContract(open: OpenStorage): void {
     const { access, storage } = await again();
     await access.audit.append(entryOf('login'));
     expect(AgentKey.safeParse(AUDIT_KEY).success).toBe(false);
-    for (const key of ['audit', '', 'default', '\u2400audit', ' audit']) await storage.deleteAgent(key);
+    for (const key of ['audit', '', 'default', '\u2400audit', ' audit']) await storage.deleteKey(key);
     expect(await collect(access.audit.read(access.localAdmin()))).toHaveLength(1);
   });
 

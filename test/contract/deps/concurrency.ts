@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import type { InstalledDeps } from '../../../src/namespaces/deps/deps.ts';
+import type { InstalledDeps } from '../../../src/namespaces/deps/deps-namespace.ts';
 import { kept, openDeps, openPlace, type Place } from '../../support/packages/deps.ts';
 import { folderDeps, memoryDeps } from '../../support/packages/deps-store.ts';
 import { processes } from '../../support/processes/processes.ts';

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ContainerExecutor } from '../../../src/environments/container/container-executor.ts';
 import { InProcessExecutor } from '../../../src/environments/in-process/in-process-executor.ts';
 import { openNamespaces, shutdown } from '../../../src/index.ts';
-import { removeTree } from '../../../src/namespaces/deps/read-only-tree.ts';
+import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { alpine, pyodide } from '../../support/packages/pythons.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 async function place() {
   const folder = await mkdtemp(join(tmpdir(), 'cella-executor-'));
-  onTestFinished(() => removeTree(folder));
+  onTestFinished(() => forceRemoveTree(folder));
   await chmod(folder, 0o755);
   const wheels = join(folder, 'wheels');
   await makeWheel(wheels, 'tiny', { tag: 'cp312-cp312-musllinux_1_2_x86_64', files: { 'native.py': '' } });

@@ -3,7 +3,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Interpreter } from '../../../src/protocol/interpreter.ts';
+import type { Interpreter } from '../../../src/protocol/environment-spec.ts';
 import { kept, openDeps, openPlace, type Place } from '../../support/packages/deps.ts';
 import { memoryDeps } from '../../support/packages/deps-store.ts';
 import { alpine, old, pyodide } from '../../support/packages/pythons.ts';

@@ -1,4 +1,4 @@
-/** Enclosures for coding agents, in the sandbox and in Docker. */
+/** Sandboxes of coding agents, in the sandbox and in Docker. */
 
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -5,6 +5,7 @@ import { type Opened, openEnvironment, type Where } from '../../support/kernels/
 import { environmentExecContract } from './exec.ts';
 import { environmentFilesContract } from './files.ts';
 import { environmentLifeContract } from './lifecycle.ts';
+import { environmentProfilesContract } from './profiles.ts';
 
 export function environmentContract(find: () => Promise<Where>): void {
   let opened: Opened;
@@ -15,6 +16,7 @@ export function environmentContract(find: () => Promise<Where>): void {
   afterAll(() => opened?.environment.terminate());
 
   environmentFilesContract(() => opened.environment);
+  environmentProfilesContract(() => opened);
   environmentExecContract(() => opened.environment);
   environmentLifeContract(() => opened);
 }

@@ -39,7 +39,7 @@ export function capabilitiesContract(open: Open, lend = open): void {
 
     it('subprocesses: they run, or are an OSError, and a tool beside the code is CAPABILITY_MISSING', async () => {
       await using session = await lend();
-      await session.tools.add(SAY);
+      await session.tools.create(SAY);
       const inside = 'try:\n    said = tools.say()\nexcept RuntimeError as error:\n    said = error.code\nsaid';
       if (await lacks(session, 'subprocesses')) {
         await expect(session.tools.call('say', {})).rejects.toMatchObject({ code: 'CAPABILITY_MISSING' });

@@ -132,10 +132,10 @@ while True:
 
   it('a kernel that stood ready has no variables of whoever came before', async () => {
     const dataDir = await scratchFolder();
-    await using keeper = await open({ dataDir, agentKey: 'keeper of spares', spares: 1 });
+    await using holder = await open({ dataDir, agentKey: 'owner of spares', spares: 1 });
     for (let round = 0; round < 3; round++) {
       await eventually(
-        () => keeper.spares,
+        () => holder.spares,
         (count) => count === 1,
         30_000,
       );

@@ -298,11 +298,11 @@ export function separationContract(open: Open, many = 30): void {
 
     it('that come from spares were there before, and carry nothing of those before them', async () => {
       const dataDir = await scratchFolder();
-      await using keeper = await open({ dataDir, agentKey: 'keeper of spares', spares: 1 });
+      await using holder = await open({ dataDir, agentKey: 'owner of spares', spares: 1 });
       const seen = new Set<unknown>();
       for (let round = 0; round < 3; round++) {
         await eventually(
-          () => keeper.spares,
+          () => holder.spares,
           (count) => count === 1,
           30_000,
         );
@@ -316,7 +316,7 @@ export function separationContract(open: Open, many = 30): void {
         const [names, tmp, env, files, random] = value as unknown[];
         expect([names, tmp, env, files]).toEqual([false, false, `${round}`, []]);
         // It went out of the host's way, and may go everywhere again.
-        expect((await session.run(PROCESSORS)).value).toEqual((await keeper.run(PROCESSORS)).value);
+        expect((await session.run(PROCESSORS)).value).toEqual((await holder.run(PROCESSORS)).value);
         seen.add(random);
         await session.reset();
         expect((await session.run('import os\nos.listdir()')).value).toEqual(['x']);

@@ -2,9 +2,9 @@
 
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { buildFromBase } from '../../../src/environments/container/build-image.ts';
 import { connectEngine, type Engine } from '../../../src/environments/container/engine.ts';
 import { imageFacts } from '../../../src/environments/container/image-python.ts';
+import { buildFromBase } from '../../../src/environments/container/image-store.ts';
 import { newProcessIdentity } from '../../../src/lib/process-identity.ts';
 import { openAgent } from '../../support/agents/agent-environment.ts';
 import { canRunDocker } from '../../support/docker/docker.ts';

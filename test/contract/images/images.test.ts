@@ -4,11 +4,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { buildFromBase, buildImage } from '../../../src/environments/container/build-image.ts';
 import { dataId, LABEL } from '../../../src/environments/container/container.ts';
 import { connectEngine, type Engine } from '../../../src/environments/container/engine.ts';
-import { listImages, removeImage } from '../../../src/environments/container/image-list.ts';
 import { imageFacts } from '../../../src/environments/container/image-python.ts';
+import { buildFromBase, buildImage, listImages, removeImage } from '../../../src/environments/container/image-store.ts';
 import { kernelPackage } from '../../../src/interpreter/package-file.ts';
 import { newProcessIdentity } from '../../../src/lib/process-identity.ts';
 import { canRunDocker } from '../../support/docker/docker.ts';

@@ -176,8 +176,8 @@ def kind(work):
       const { session } = await openWith(place, { persist: true });
       await pyValue(session, 'kept = [tools, skills, artifacts, deps, tools.grep.first, skills.double]');
       await session.hibernate();
-      const { value, woken } = await session.run('[kept[0] is tools, kept[3] is deps, repr(kept[4]), repr(kept[5])]');
-      expect(woken?.lost).toEqual([]);
+      const { value, resumed } = await session.run('[kept[0] is tools, kept[3] is deps, repr(kept[4]), repr(kept[5])]');
+      expect(resumed?.lost).toEqual([]);
       expect(value).toEqual([
         true,
         true,

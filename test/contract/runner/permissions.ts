@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { CellaError } from '../../../src/protocol/errors.ts';
-import { PermissionResolved, RequestPermission, StopTask } from '../../../src/protocol/runner-methods.ts';
+import { PermissionResolved, RequestPermission, StopTurn } from '../../../src/protocol/runner-methods.ts';
 import { RunnerTestServer, sessionToken, turnId } from '../../support/agents/runner.ts';
 import type { RunnerParts } from './turns.ts';
 
@@ -43,7 +43,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     await server.hello();
     const turn = server.prompt([{ ask: 'Bash' }, { say: 'never' }]);
     await asked.promise;
-    expect(await server.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
+    expect(await server.peer.call(StopTurn, { turn_id: turnId })).toEqual({ stopped: true });
     expect((await turn).status).toBe('cancelled');
     expect(server.said).toHaveLength(1);
   });
@@ -59,7 +59,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     const turn = server.prompt([{ ask: 'Bash' }]);
     const signal = await asked.promise;
     const withdrawn = new Promise((resolve) => signal.addEventListener('abort', resolve));
-    await server.peer.call(StopTask, { turn_id: turnId });
+    await server.peer.call(StopTurn, { turn_id: turnId });
     expect((await turn).status).toBe('cancelled');
     await withdrawn;
   });

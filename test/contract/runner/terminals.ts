@@ -4,8 +4,8 @@ import { expect, test } from 'vitest';
 import {
   SpawnTerminal,
   TerminalExited,
-  TerminalInput,
-  TerminalOutput,
+  TerminalPrinted,
+  TerminalTyped,
   TerminateTerminal,
 } from '../../../src/protocol/runner-methods.ts';
 import { RunnerTestServer } from '../../support/agents/runner.ts';
@@ -20,7 +20,7 @@ function watch(server: RunnerTestServer) {
   let look = () => {};
   const exited = Promise.withResolvers<unknown>();
   server.peer
-    .on(TerminalOutput, ({ data }) => {
+    .on(TerminalPrinted, ({ data }) => {
       shown += Buffer.from(data, 'base64');
       look();
     })
@@ -46,7 +46,7 @@ export function runnerTerminals(parts: RunnerParts): void {
     await shows(/30 100/);
     const taken = server.peer.call(SpawnTerminal, { terminal_id: 'a', cwd: '/tmp', size });
     expect(await codeOf(taken)).toBe('NAME_TAKEN');
-    await server.peer.notify(TerminalInput, { terminal_id: 'a', data: Buffer.from('hello\n').toString('base64') });
+    await server.peer.notify(TerminalTyped, { terminal_id: 'a', data: Buffer.from('hello\n').toString('base64') });
     await shows(/got hello/);
     expect(await exited).toEqual({ terminal_id: 'a', code: 3 });
   });

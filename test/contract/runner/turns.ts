@@ -12,7 +12,7 @@ import {
   ReadTranscript,
   SetupSession,
   Shutdown,
-  StopTask,
+  StopTurn,
 } from '../../../src/protocol/runner-methods.ts';
 import { type RunnerFiles, RunnerTestServer, sessionId, sessionToken, turnId } from '../../support/agents/runner.ts';
 import { codeOf } from '../../support/servers/rpc-pair.ts';
@@ -109,7 +109,7 @@ export function runnerTurns(parts: RunnerParts): void {
     const turn = server.prompt([{ say: 'here' }, { wait: true }]);
     await server.saying(1);
     expect(await codeOf(setup())).toBe('AGENT_BUSY');
-    await server.peer.call(StopTask, { turn_id: turnId });
+    await server.peer.call(StopTurn, { turn_id: turnId });
     expect((await turn).status).toBe('cancelled');
   });
 
@@ -162,9 +162,9 @@ export function runnerTurns(parts: RunnerParts): void {
     await server.saying(1);
     expect(await codeOf(server.prompt([], { turn_id: 'trn_other00000000000' }))).toBe('AGENT_BUSY');
     expect(await codeOf(server.prompt([], { session_id: 'ses_other00000000000' }))).toBe('RUNNER_PROTOCOL');
-    expect(await server.peer.call(StopTask, { turn_id: 'trn_other00000000000' })).toEqual({ stopped: false });
+    expect(await server.peer.call(StopTurn, { turn_id: 'trn_other00000000000' })).toEqual({ stopped: false });
     expect((await server.peer.call(Ping, {})).turn_id).toBe(turnId);
-    expect(await server.peer.call(StopTask, { turn_id: turnId })).toEqual({ stopped: true });
+    expect(await server.peer.call(StopTurn, { turn_id: turnId })).toEqual({ stopped: true });
     expect(await first).toMatchObject({ status: 'cancelled', conversation: 'conversation-1' });
     expect(await server.prompt([{ say: 'again' }])).toMatchObject({ status: 'completed', message_count: 2 });
   });

@@ -50,7 +50,7 @@ describe('a pool', () => {
     expect(await kernels.acquire('two')).toBe(fork);
     expect((await (await kernels.acquire('one')).run('x')).value).toEqual([1]);
     expect(await kernels.metrics()).toMatchObject({ live: 2 });
-    await expect(kernels.fork('one', { agentKey: 'two' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await expect(kernels.fork('one', { agentKey: 'two' })).rejects.toMatchObject({ code: 'KEY_BUSY' });
     await expect(kernels.fork('one', { agentKey: 'three', from: 'nowhere' })).rejects.toMatchObject({
       code: 'CHECKPOINT_NOT_FOUND',
     });
@@ -153,8 +153,8 @@ describe('a pool', () => {
       (pid) => pid === 0,
       10_000,
     );
-    const woken = await session.run('x');
-    expect(woken).toMatchObject({ value: 7, woken: { restored: ['x'] } });
+    const resumed = await session.run('x');
+    expect(resumed).toMatchObject({ value: 7, resumed: { restored: ['x'] } });
   });
 
   test('has kernels ready for keys that come for the first time, with nothing of another key in them', async () => {
@@ -298,7 +298,7 @@ describe('a caller who waits', () => {
 
   test('is told of a deadline or a signal that is none', async () => {
     const kernels = await pool();
-    for (const wait of [{ waitMs: -1 }, { waitMs: 0.5 }, { signal: {} }, { patience: 1 }, null]) {
+    for (const wait of [{ waitMs: -1 }, { waitMs: 0.5 }, { signal: {} }, { waiting: 1 }, null]) {
       const asked = kernels.acquire('a', {}, wait as unknown as AcquireOptions);
       await expect(asked).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     }

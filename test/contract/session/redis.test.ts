@@ -30,15 +30,15 @@ describe('a session in Redis', () => {
     const { stdout } = await run(process.execPath, argv);
     expect(JSON.parse(stdout)).toEqual({ repr: '84', restored: expect.arrayContaining(['x', 'twice']) });
     const again = await openSession({ storage, agentKey: 'traveller' });
-    expect(await again.run('x')).toMatchObject({ value: 42, woken: { lost: [] } });
+    expect(await again.run('x')).toMatchObject({ value: 42, resumed: { lost: [] } });
     expect(await listKernels({ storage })).toMatchObject([{ agentKey: 'traveller', state: 'live' }]);
   });
 
-  it('has one holder, wherever it is opened', async () => {
+  it('has one owner, wherever it is opened', async () => {
     const storage = await newStorage({ openStorage });
     await openSession({ storage, agentKey: 'mine' });
     await expect(openSession({ storage, agentKey: 'mine' })).rejects.toMatchObject({
-      code: 'AGENT_BUSY',
+      code: 'KEY_BUSY',
       details: { pid: process.pid },
     });
   });

@@ -22,7 +22,7 @@ describe('a key', () => {
     const holder = await openSession({ dataDir });
     await holder.run("open('mine', 'w').write('kept')");
     const visitor = await Session.open({ dataDir, persist: false });
-    await expect(visitor.destroy()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await expect(visitor.destroy()).rejects.toMatchObject({ code: 'KEY_BUSY' });
     expect((await holder.run("open('mine').read()")).value).toBe('kept');
   });
 

@@ -63,6 +63,6 @@ export function crashLoopContract(open: Open): void {
     await expect(session.run('x')).rejects.toMatchObject({ code: 'KERNEL_CRASH_LOOP' });
     await session.close();
     await using again = await open({ dataDir });
-    expect(await again.run('x')).toMatchObject({ value: 1, woken: {} });
+    expect(await again.run('x')).toMatchObject({ value: 1, resumed: {} });
   });
 }

@@ -335,13 +335,13 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('leaves out what is over the size cap, and says so', async () => {
+  it('leaves out what is over the size limit, and says so', async () => {
     await using session = await open({ checkpointLimitMb: 1 });
     await session.run('import os\nlarge = os.urandom(3 << 20)\nsmall = [1, 2]');
     const { saved, lost, bytes } = await session.checkpoint({ name: 'some', durable: true });
     expect(saved).toEqual(expect.arrayContaining(['small', 'os']));
     expect(saved).not.toContain('large');
-    expect(reasons(lost).large).toMatch(/size cap/);
+    expect(reasons(lost).large).toMatch(/size limit/);
     expect(bytes).toBeLessThanOrEqual(1 << 20);
     await session.restore('some');
     expect(await evaluate(session, '[small, "large" in dir()]')).toEqual([[1, 2], false]);
@@ -436,6 +436,38 @@ function damage(open: Open): void {
     const { restored, lost } = await session.restore('made');
     expect(Object.keys(reasons(lost))).toEqual(expect.arrayContaining(last?.names ?? []));
     expect(restored).not.toHaveLength(0);
+  });
+
+  it('of one with more names than are listed restores the others, unless the list of its parts is hit', async () => {
+    const dataDir = await scratchFolder();
+    const session = await open({ dataDir, saveAfterMs: 3_600_000 });
+    await session.run(
+      'n = 0\nfor n in range(250): globals()["x%d" % n] = [n]\nfor i in range(150): globals()["g%d" % i] = (_ for _ in ())\ndel i',
+    );
+    const made = await session.checkpoint({ name: 'made', durable: true });
+    expect(made).toMatchObject({ moreSaved: expect.any(Number), moreLost: expect.any(Number) });
+    const { saved = [], moreSaved = 0, lost = [], moreLost = 0 } = made;
+    expect([saved.length, lost.length]).toEqual([100, 100]);
+    expect([saved.length + moreSaved, lost.length + moreLost]).toEqual([251, 150]);
+    expect(await session.checkpoints()).toEqual([made]);
+    await session.run('x0 = 0; del x249');
+    const back = await session.restore('made');
+    expect(back).toMatchObject({ checkpoint: made, lost: [] });
+    expect([back.restored?.length, back.moreRestored]).toEqual([100, 151]);
+    expect(await evaluate(session, '[x0, x249, sum(globals()["x%d" % n][0] for n in range(250))]')).toEqual([
+      [0],
+      [249],
+      31_125,
+    ]);
+    const path = join(checkpointFolder(dataDir), made.id);
+    const chunk = join(path, '0000.chunk');
+    const data = readFileSync(chunk);
+    data[5] = (data[5] ?? 0) ^ 1;
+    writeFileSync(chunk, data);
+    expect((await session.restore('made')).moreRestored).toBeGreaterThan(100);
+    writeFileSync(chunk, data.subarray(0, -1));
+    await expect(session.restore('made')).rejects.toMatchObject({ code: 'CHECKPOINT_DAMAGED' });
+    expect(await evaluate(session, 'x249')).toEqual([249]);
   });
 
   const manifests: [name: string, spoil: (text: string) => string][] = [

@@ -260,7 +260,7 @@ function lives(open: Open): void {
     await parent[end]();
     const result = await child.run('x += 1; x');
     expect(result).toMatchObject({ status: 'ok', value: 2 });
-    expect(result.recovered ?? result.woken).toBeUndefined();
+    expect(result.recovered ?? result.resumed).toBeUndefined();
     await child[end]();
     expect(await evaluate(parent, '"x" in dir()')).toBe(end === 'hibernate');
     expect(await evaluate(child, '"x" in dir()')).toBe(end === 'hibernate');
@@ -283,13 +283,13 @@ function lives(open: Open): void {
     expect(result.value).not.toContain('of_an_earlier_life');
   });
 
-  it('whose key is in use is AGENT_BUSY, and the parent goes on', async () => {
+  it('whose key is in use is KEY_BUSY, and the parent goes on', async () => {
     const dataDir = await scratchFolder();
     await using parent = await open({ dataDir, agentKey: 'parent' });
     if (await lacks(parent, 'forks')) return;
     await using _other = await open({ dataDir, agentKey: 'other' });
     await parent.run('x = 1');
-    const busy = { code: 'AGENT_BUSY', details: { pid: process.pid, since: expect.any(Number) } };
+    const busy = { code: 'KEY_BUSY', details: { pid: process.pid, since: expect.any(Number) } };
     await expect(parent.fork({ agentKey: 'other' })).rejects.toMatchObject(busy);
     await expect(parent.fork({ agentKey: 'parent' })).rejects.toMatchObject(busy);
     expect(await evaluate(parent, 'x')).toBe(1);
@@ -312,7 +312,7 @@ function afterwards(open: Open): void {
     expect(again.cwd).toBe(parent.cwd);
     expect(await again.run('[x, y, open("note").read()]')).toMatchObject({
       value: [2, [2], 'kept'],
-      woken: { restored: expect.arrayContaining(['x', 'y']) },
+      resumed: { restored: expect.arrayContaining(['x', 'y']) },
     });
     expect(await evaluate(parent, 'x')).toBe(1);
   });

@@ -19,13 +19,13 @@ export function hibernationContract(open: Open): void {
         (alive) => !alive,
         5000,
       );
-      const { value, woken, recovered } = await session.run('[f(), math.floor(1.5), "live" in dir()]');
+      const { value, resumed, recovered } = await session.run('[f(), math.floor(1.5), "live" in dir()]');
       expect(value).toEqual([[1], 1, false]);
-      expect([...(woken?.restored ?? [])].sort()).toEqual(['f', 'math', 'x']);
-      expect(reasons(woken?.lost).live).toContain('file');
-      expect(woken?.savedAgoMs).toBeGreaterThanOrEqual(0);
+      expect([...(resumed?.restored ?? [])].sort()).toEqual(['f', 'math', 'x']);
+      expect(reasons(resumed?.lost).live).toContain('file');
+      expect(resumed?.savedAgoMs).toBeGreaterThanOrEqual(0);
       expect(recovered).toBeUndefined();
-      expect((await session.run('x')).woken).toBeUndefined();
+      expect((await session.run('x')).resumed).toBeUndefined();
     });
 
     it('can be asked for twice, and of a kernel that never ran anything', async () => {
@@ -35,7 +35,7 @@ export function hibernationContract(open: Open): void {
       expect(await session.run('1')).toMatchObject({ value: 1 });
       await session.run('x = 1');
       await Promise.all([session.hibernate(), session.hibernate()]);
-      expect(await session.run('x')).toMatchObject({ value: 1, woken: {} });
+      expect(await session.run('x')).toMatchObject({ value: 1, resumed: {} });
     });
 
     it('waits for what runs', async () => {
@@ -48,7 +48,7 @@ export function hibernationContract(open: Open): void {
       released.resolve('answered');
       expect((await result).status).toBe('ok');
       await asleep;
-      expect(await session.run('x')).toMatchObject({ value: 'answered', woken: {} });
+      expect(await session.run('x')).toMatchObject({ value: 'answered', resumed: {} });
     });
 
     it('is ended by any call: variables, checkpoint, restore, fork', async () => {
@@ -79,11 +79,11 @@ export function hibernationContract(open: Open): void {
       await first.run('import random\nrandom.seed(9); random.random()');
       await first.close();
       await using second = await open({ dataDir, agentKey: 'a' });
-      const { value, woken, execution } = await second.run('[x, note, random.random()]');
+      const { value, resumed, execution } = await second.run('[x, note, random.random()]');
       await using reference = await open();
       const drawn = await evaluate(reference, 'import random\nrandom.seed(9); random.random()\nrandom.random()');
       expect(value).toEqual([1, [1], drawn]);
-      expect([...(woken?.restored ?? [])].sort()).toEqual(['note', 'random', 'x']);
+      expect([...(resumed?.restored ?? [])].sort()).toEqual(['note', 'random', 'x']);
       expect(execution).toBeGreaterThan(2);
       expect((await second.history()).map(({ code }) => code)[0]).toBe('x = 1; note = [x]');
     });
@@ -93,7 +93,7 @@ export function hibernationContract(open: Open): void {
       const first = await open({ dataDir });
       await first.close();
       await using second = await open({ dataDir });
-      expect((await second.run('1')).woken).toBeUndefined();
+      expect((await second.run('1')).resumed).toBeUndefined();
     });
 
     it('remembers a reset: names that were cleared do not come back', async () => {
@@ -116,7 +116,7 @@ export function hibernationContract(open: Open): void {
       await first.close();
       expect((await result).status).toBe('died');
       await using second = await open({ dataDir });
-      expect(await second.run('x')).toMatchObject({ value: 1, woken: {} });
+      expect(await second.run('x')).toMatchObject({ value: 1, resumed: {} });
     });
   });
 }

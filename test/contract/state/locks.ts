@@ -5,12 +5,12 @@ import { RemoteHost } from '../../support/kernels/state-hosts.ts';
 
 export function agentKeyContract(open: Open): void {
   describe('an agent key', () => {
-    it('is AGENT_BUSY for a second session in the same process, and free after the first is closed', async () => {
+    it('is KEY_BUSY for a second session in the same process, and free after the first is closed', async () => {
       const dataDir = await scratchFolder();
       const before = Date.now();
       const first = await open({ dataDir, agentKey: 'a' });
       const failure = await open({ dataDir, agentKey: 'a' }).catch((error) => error);
-      expect(failure).toMatchObject({ code: 'AGENT_BUSY', details: { pid: process.pid } });
+      expect(failure).toMatchObject({ code: 'KEY_BUSY', details: { pid: process.pid } });
       expect(failure.details.since).toBeGreaterThanOrEqual(before);
       expect(failure.details.since).toBeLessThanOrEqual(Date.now());
       await using _other = await open({ dataDir, agentKey: 'b' });
@@ -20,7 +20,7 @@ export function agentKeyContract(open: Open): void {
       expect(await evaluate(again, '1')).toBe(1);
     });
 
-    it('is AGENT_BUSY for another process, and free after the holder ends or is killed', async () => {
+    it('is KEY_BUSY for another process, and free after the owner ends or is killed', async () => {
       const dataDir = await scratchFolder();
       for (const how of ['kill', 'end'] as const) {
         await using host = new RemoteHost();
@@ -28,16 +28,16 @@ export function agentKeyContract(open: Open): void {
         await host.run('x = 1');
         await host.call('save');
         await expect(open({ dataDir })).rejects.toMatchObject({
-          code: 'AGENT_BUSY',
+          code: 'KEY_BUSY',
           details: { pid: host.pid, since: expect.any(Number) },
           message: expect.stringContaining(String(host.pid)),
         });
         await host[how]();
         await using session = await open({ dataDir });
-        expect(await session.run('x')).toMatchObject({ value: 1, woken: {} });
+        expect(await session.run('x')).toMatchObject({ value: 1, resumed: {} });
         await using late = new RemoteHost();
         await expect(late.open({ dataDir })).rejects.toMatchObject({
-          code: 'AGENT_BUSY',
+          code: 'KEY_BUSY',
           details: { pid: process.pid },
         });
         await session.close();
@@ -49,9 +49,9 @@ export function agentKeyContract(open: Open): void {
       await using session = await open({ dataDir });
       await session.run('x = 1');
       await session.hibernate();
-      await expect(open({ dataDir })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+      await expect(open({ dataDir })).rejects.toMatchObject({ code: 'KEY_BUSY' });
       await session.run('import os; os._exit(1)');
-      await expect(open({ dataDir })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+      await expect(open({ dataDir })).rejects.toMatchObject({ code: 'KEY_BUSY' });
     });
 
     it('is free again where the session could not be opened', async () => {
@@ -68,7 +68,7 @@ export function agentKeyContract(open: Open): void {
       const asked = await Promise.allSettled(Array.from({ length: 6 }, () => open({ dataDir })));
       const got = asked.filter(({ status }) => status === 'fulfilled');
       const refused = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []));
-      expect([got.length, refused]).toEqual([1, Array.from({ length: 5 }, () => 'AGENT_BUSY')]);
+      expect([got.length, refused]).toEqual([1, Array.from({ length: 5 }, () => 'KEY_BUSY')]);
     });
   });
 }

@@ -58,8 +58,8 @@ export function damagedSaveContract(open: Open): void {
     for (const path of storedCheckpoints(dataDir)) spoilAll(path);
     await using second = await open({ dataDir });
     const result = await second.run('"x" in dir()');
-    expect(result).toMatchObject({ status: 'ok', value: false, woken: { restored: [] } });
-    expect(reasons(result.woken?.lost).x).toContain('damaged');
+    expect(result).toMatchObject({ status: 'ok', value: false, resumed: { restored: [] } });
+    expect(reasons(result.resumed?.lost).x).toContain('damaged');
   });
 }
 

@@ -22,7 +22,7 @@ export function savesContract(open: Open, templated: boolean): void {
       const events = session.background();
       await session.run('x = 1');
       for await (const event of events) {
-        expect(event).toMatchObject({ type: 'saved', names: 1, lost: [] });
+        expect(event).toMatchObject({ type: 'saved', variables: 1, lost: [] });
         break;
       }
       const [save] = await automatic(session);
@@ -96,11 +96,11 @@ export function savesContract(open: Open, templated: boolean): void {
         await session[end]();
         await saving;
         if (end === 'hibernate') {
-          expect(await session.run('word')).toMatchObject({ value: end, woken: {} });
+          expect(await session.run('word')).toMatchObject({ value: end, resumed: {} });
           await session.close();
         }
         await using again = await open({ dataDir });
-        expect(await again.run('word')).toMatchObject({ value: end, woken: { restored: ['word', 'block'] } });
+        expect(await again.run('word')).toMatchObject({ value: end, resumed: { restored: ['word', 'block'] } });
         await again.close();
       }
     });
@@ -115,7 +115,7 @@ export function savesContract(open: Open, templated: boolean): void {
         for (let turn = 0; turn < n; turn++) await new Promise((resolve) => setImmediate(resolve));
         await session.close();
         await using again = await open({ dataDir, saveAfterMs: NEVER });
-        expect(await again.run('n')).toMatchObject({ value: n, woken: {} });
+        expect(await again.run('n')).toMatchObject({ value: n, resumed: {} });
         await again.close();
       }
     });
@@ -178,7 +178,7 @@ export function savesContract(open: Open, templated: boolean): void {
       await using again = await open({ dataDir });
       const result = await again.run('"x" in dir()');
       expect(result.value).toBe(false);
-      expect(result.woken).toBeUndefined();
+      expect(result.resumed).toBeUndefined();
     });
   });
 }

@@ -1,7 +1,7 @@
 /** Bootstrap configs: JSON by which another trusted process finds the same storage. */
 
 import { expect, it, onTestFinished } from 'vitest';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { type OpenStorage, onePlace } from './samples.ts';
 
 export function bootstrapContract(open: OpenStorage): void {

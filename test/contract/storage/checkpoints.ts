@@ -10,7 +10,11 @@ export function checkpointContract(open: OpenStorage): void {
     const segments = [Buffer.from('first'), Buffer.alloc(0), Buffer.from([0, 255, 10, 13])];
     const manifest = await save(await again(), 'a', 'one', segments, { name: 'before the change' });
     const other = await again();
-    expect(await other.checkpoints.list('a')).toEqual([manifest]);
+    expect(await other.checkpoints.list('a')).toEqual([
+      { id: 'one', name: 'before the change', kind: 'checkpoint', createdAt: manifest.createdAt },
+    ]);
+    expect(await other.checkpoints.bytes('a')).toBeGreaterThanOrEqual(manifest.bytes);
+    expect(await other.checkpoints.bytes('b')).toBe(0);
     expect(await other.checkpoints.get('a', 'one')).toEqual(manifest);
     for (const [index, bytes] of segments.entries()) {
       expect(Buffer.from((await other.checkpoints.read('a', manifest, index)) ?? 'nothing')).toEqual(bytes);
@@ -22,7 +26,7 @@ export function checkpointContract(open: OpenStorage): void {
   it('may be empty', async () => {
     const storage = await onePlace(open)();
     const manifest = await save(storage, 'a', 'empty', []);
-    expect(await storage.checkpoints.list('a')).toEqual([manifest]);
+    expect(await storage.checkpoints.get('a', 'empty')).toEqual(manifest);
   });
 
   it('hold segments that are longer than a chunk, begin anywhere, and come in pieces of any size', async () => {
@@ -108,7 +112,7 @@ export function checkpointContract(open: OpenStorage): void {
     for (const manifest of [
       manifestOf('short', [Buffer.from('longer than what came')]),
       manifestOf('', [Buffer.from('data')]),
-      { ...manifestOf('x', [Buffer.from('data')]), format: 2 },
+      { ...manifestOf('x', [Buffer.from('data')]), format: 3 },
     ]) {
       await using writer = await storage.checkpoints.begin('a');
       await writer.write(Buffer.from('data'));

@@ -2,10 +2,9 @@
 
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { BootstrapConfig } from '../../../src/storage/bootstrap-config.ts';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
-import type { ArtifactStore, Storage } from '../../../src/storage/contract.ts';
+import type { ArtifactStore, BootstrapConfig, Storage } from '../../../src/storage/contract.ts';
 import { copyNamespaces, type TransferKind, type TransferProgress } from '../../../src/storage/copy-namespaces.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { scratch } from '../../faults/storage/child-processes.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { bytesOf, failureOf, keep, plainFacts, sha256 } from './samples.ts';

@@ -268,7 +268,7 @@ export function documentContract(open: OpenStorage): void {
   it('stay when an agent is deleted', async () => {
     const storage = await onePlace(open)();
     await storage.documents.put('things', 'a', 1);
-    await storage.deleteAgent('a');
+    await storage.deleteKey('a');
     expect((await storage.documents.get('things', 'a'))?.value).toBe(1);
   });
 }

@@ -83,8 +83,8 @@ export function keyContract(open: OpenStorage): void {
     const storage = await again();
     for (const key of ['a', 'a/b', 'b']) await mark(storage, key, key);
     const lock = await storage.locks.acquire('a');
-    await storage.deleteAgent('a');
-    await storage.deleteAgent('nobody');
+    await storage.deleteKey('a');
+    await storage.deleteKey('nobody');
     const other = await again();
     expect(await marksOf(other, 'a')).toEqual([undefined, [], false]);
     for (const key of ['a/b', 'b']) expect(await marksOf(other, key)).toEqual([key, [key], [key]]);

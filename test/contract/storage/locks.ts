@@ -1,4 +1,4 @@
-/** Locks: one holder for each key, told by name, and free as soon as it is let go of. */
+/** Locks: one owner for each key, told by name, and free as soon as it is let go of. */
 
 import { hostname } from 'node:os';
 import { expect, it } from 'vitest';
@@ -13,7 +13,7 @@ export function lockContract(open: OpenStorage): void {
     for (const each of [storage, await again()]) {
       const error = await failureOf(each.locks.acquire('a'));
       expect(error).toMatchObject({
-        code: 'AGENT_BUSY',
+        code: 'KEY_BUSY',
         message: expect.stringMatching(new RegExp(`"a".*process ${process.pid}.*2023-11-14T22:13:20.000Z`)),
         details: { pid: process.pid, since: 1_700_000_000_000, host: hostname() },
       });
@@ -33,7 +33,7 @@ export function lockContract(open: OpenStorage): void {
     const next = await other.locks.acquire('a');
     // A late release of the lock before takes nothing from the one that has it.
     await lock.release();
-    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('AGENT_BUSY');
+    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('KEY_BUSY');
     expect(next.held).toBe(true);
   });
 
@@ -42,9 +42,9 @@ export function lockContract(open: OpenStorage): void {
     const [storage, other] = [await again({ clock: () => 1_700_000_000_000 }), await again()];
     expect(await other.locks.ownerOf('a')).toBeUndefined();
     const lock = await storage.locks.acquire('a');
-    const holder = { pid: process.pid, host: hostname(), since: 1_700_000_000_000 };
+    const owner = { pid: process.pid, host: hostname(), since: 1_700_000_000_000 };
     for (const each of [storage, other])
-      expect(await each.locks.ownerOf('a')).toEqual({ ...holder, id: storage.locks.id });
+      expect(await each.locks.ownerOf('a')).toEqual({ ...owner, id: storage.locks.id });
     await lock.release();
     expect(await other.locks.ownerOf('a')).toBeUndefined();
   });
@@ -61,10 +61,10 @@ export function lockContract(open: OpenStorage): void {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     const lock = await storage.locks.acquire('a');
-    expect((await failureOf(other.locks.acquire('a', { waitMs: 30 }))).code).toBe('AGENT_BUSY');
+    expect((await failureOf(other.locks.acquire('a', { waitMs: 30 }))).code).toBe('KEY_BUSY');
     const waiting = other.locks.acquire('a', { waitMs: 20_000 });
     const second = failureOf(other.locks.acquire('a', { waitMs: 1 }));
-    expect((await second).code).toBe('AGENT_BUSY');
+    expect((await second).code).toBe('KEY_BUSY');
     await lock.release();
     expect((await waiting).held).toBe(true);
   });
@@ -72,14 +72,14 @@ export function lockContract(open: OpenStorage): void {
   it('are given to all who wait, one after the other', async () => {
     const again = onePlace(open);
     const storages = [await again(), await again(), await again()];
-    let holders = 0;
+    let owners = 0;
     const turns = Array.from({ length: 12 }, async (_, index) => {
       const lock = await storages[index % 3]?.locks.acquire('a', { waitMs: 20_000 });
-      holders += 1;
-      expect(holders).toBe(1);
+      owners += 1;
+      expect(owners).toBe(1);
       await storages[0]?.events.append('a', [index]);
-      expect(holders).toBe(1);
-      holders -= 1;
+      expect(owners).toBe(1);
+      owners -= 1;
       await lock?.release();
     });
     await Promise.all(turns);

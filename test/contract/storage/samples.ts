@@ -1,11 +1,11 @@
 /** Places, checkpoints and records to try a storage with. */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import type { Manifest } from '../../../src/protocol/kernel-state.ts';
 import type { ArtifactFacts, ArtifactInfo } from '../../../src/protocol/namespace-models.ts';
-import type { Clock, LoggedEvent, Storage } from '../../../src/storage/contract.ts';
+import type { Clock, LoggedEvent, Storage, TranscriptStore } from '../../../src/storage/contract.ts';
 import type { SessionRecord } from '../../../src/storage/session-record.ts';
 
 /** Opens a storage on a place that this name stands for: the same name finds the same data. */
@@ -165,3 +165,13 @@ export async function failureOf(promise: Promise<unknown>): Promise<CellaError> 
 
 const buffer = (bytes: Uint8Array | undefined): Buffer =>
   bytes ? Buffer.concat([Buffer.from('+'), bytes]) : Buffer.from('-');
+
+/** A transcript with its whole text. */
+export async function transcriptOf(store: TranscriptStore, agentKey: string, id: string) {
+  const found = await store.get(agentKey, id);
+  if (!found) return undefined;
+  let text = '';
+  for await (const piece of found.text) text += piece;
+  expect(found.length).toBe(text.length);
+  return { revision: found.revision, text };
+}

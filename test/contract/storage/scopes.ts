@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { expect, it, onTestFinished } from 'vitest';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
 import type { Storage } from '../../../src/storage/contract.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { badNames, bytesOf, failureOf, keep, type OpenStorage, onePlace, recordOf } from './samples.ts';
 
 /** Alike for a file system, for a pattern, or for a separator; some are words of the storage itself. */
@@ -68,8 +68,8 @@ export function scopeContract(open: OpenStorage): void {
     expect((await storage.records.get('agent'))?.agentKey).toBe('agent');
     expect((await storage.documents.get('things', 'one'))?.value).toBe(1);
     await using _lock = await scope.locks.acquire('agent');
-    expect((await failureOf(storage.locks.acquire('agent'))).code).toBe('AGENT_BUSY');
-    await scope.deleteAgent('agent');
+    expect((await failureOf(storage.locks.acquire('agent'))).code).toBe('KEY_BUSY');
+    await scope.deleteKey('agent');
     expect(await storage.records.get('agent')).toBeUndefined();
     expect(scope.scope('b').toBootstrapConfig()).toEqual(storage.scope('b').toBootstrapConfig());
   });

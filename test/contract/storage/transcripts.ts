@@ -1,7 +1,7 @@
 /** Transcripts: the latest revision of each, by agent key. */
 
 import { expect, it } from 'vitest';
-import { type OpenStorage, onePlace } from './samples.ts';
+import { type OpenStorage, onePlace, transcriptOf } from './samples.ts';
 
 export function transcriptContract(open: OpenStorage): void {
   it('come back as they were put, with every character', async () => {
@@ -10,7 +10,7 @@ export function transcriptContract(open: OpenStorage): void {
     const text = 'é 🎉 \0 lone \ud800 \r\n';
     expect(await transcripts.get('a', 'one')).toBeUndefined();
     expect(await transcripts.put('a', 'one', { revision: 1, text })).toBe(true);
-    expect(await (await again()).transcripts.get('a', 'one')).toEqual({ revision: 1, text });
+    expect(await transcriptOf((await again()).transcripts, 'a', 'one')).toEqual({ revision: 1, text });
   });
 
   it('of an earlier revision, or of the same, change nothing', async () => {
@@ -19,9 +19,69 @@ export function transcriptContract(open: OpenStorage): void {
     for (const revision of [10, 9, 2]) {
       expect(await transcripts.put('a', 'one', { revision, text: 'late' })).toBe(false);
     }
-    expect(await transcripts.get('a', 'one')).toEqual({ revision: 10, text: 'ten' });
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 10, text: 'ten' });
     expect(await transcripts.put('a', 'one', { revision: 11, text: '' })).toBe(true);
-    expect(await transcripts.get('a', 'one')).toEqual({ revision: 11, text: '' });
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 11, text: '' });
+  });
+
+  it('of the same length or shorter change nothing if only a longer one may', async () => {
+    const { transcripts } = await onePlace(open)();
+    const put = (revision: number, text: string) => transcripts.put('a', 'one', { revision, text, ifLonger: true });
+    expect(await put(1, 'four')).toBe(true);
+    for (const text of ['', 'one', 'five']) expect(await put(2, text)).toBe(false);
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 1, text: 'four' });
+    expect(await put(1, 'a longer one')).toBe(false);
+    expect(await put(2, 'a longer one')).toBe(true);
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 2, text: 'a longer one' });
+  });
+
+  it('come in pieces, whatever is where they are cut', async () => {
+    const again = onePlace(open);
+    const { transcripts } = await again();
+    async function* pieces(parts: readonly string[]) {
+      yield* parts;
+    }
+    const texts = {
+      pairs: `x${'\u{1f40d}'.repeat(200_000)}`,
+      escapes: `x${'\n'.repeat(200_000)}`,
+      'long escapes': `xx${'\x01'.repeat(200_000)}`,
+      'backslashes and quotes': `${'\\"'.repeat(100_000)}\\`,
+      wide: `${'€é'.repeat(100_000)}`,
+      halves: `x${'\udc80'.repeat(200_000)}`,
+      nothing: '',
+    };
+    for (const [id, text] of Object.entries(texts)) {
+      const parts = [text.slice(0, 7), text.slice(7, 300), text.slice(300)];
+      await transcripts.put('a', id, { revision: 1, text: pieces(parts) });
+      const read = await transcriptOf((await again()).transcripts, 'a', id);
+      expect(read?.text === text, id).toBe(true);
+    }
+  });
+
+  it('that end in the middle change nothing, and leave nothing', async () => {
+    const { transcripts } = await onePlace(open)();
+    await transcripts.put('a', 'one', { revision: 1, text: 'one' });
+    const bytes = await transcripts.bytes('a');
+    async function* broken() {
+      yield 'x'.repeat(1_000_000);
+      throw new Error('it broke off');
+    }
+    await expect(transcripts.put('a', 'one', { revision: 2, text: broken() })).rejects.toThrow('it broke off');
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 1, text: 'one' });
+    expect(await transcripts.bytes('a')).toBe(bytes);
+  });
+
+  it('stay what they were for whoever reads them while others replace them', async () => {
+    const { transcripts } = await onePlace(open)();
+    const text = 'old '.repeat(200_000);
+    await transcripts.put('a', 'one', { revision: 1, text });
+    let read = '';
+    for await (const piece of (await transcripts.get('a', 'one'))?.text ?? []) {
+      if (read === '') await transcripts.put('a', 'one', { revision: 2, text: 'new' });
+      read += piece;
+    }
+    expect(read === text).toBe(true);
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 2, text: 'new' });
   });
 
   it('are listed in the order in which they were first put, and are gone once deleted', async () => {
@@ -42,7 +102,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await (await again()).transcripts.bytes('a')).toBe(0);
     const text = 'a line of some length\n'.repeat(500_000);
     await (await again()).transcripts.put('a', 'one', { revision: 1, text });
-    expect((await (await again()).transcripts.get('a', 'one'))?.text === text).toBe(true);
+    expect((await transcriptOf((await again()).transcripts, 'a', 'one'))?.text === text).toBe(true);
     const { transcripts } = await again();
     await transcripts.put('a', 'two', { revision: 1, text: 'é'.repeat(1_000_000) });
     await transcripts.put('b', 'one', { revision: 1, text });
@@ -59,16 +119,17 @@ export function transcriptContract(open: OpenStorage): void {
     await Promise.all(
       revisions.map((revision, index) => all[index % 2]?.put('a', 'one', { revision, text: `${revision}` })),
     );
-    expect(await all[0]?.get('a', 'one')).toEqual({ revision: 20, text: '20' });
+    const { transcripts } = await again();
+    expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 20, text: '20' });
   });
 
   it('go with their agent', async () => {
     const storage = await onePlace(open)();
     for (const key of ['a', 'a/b']) await storage.transcripts.put(key, 'one', { revision: 1, text: key });
-    await storage.deleteAgent('a');
+    await storage.deleteKey('a');
     expect(await storage.transcripts.list('a')).toEqual([]);
     expect(await storage.transcripts.get('a', 'one')).toBeUndefined();
-    expect(await storage.transcripts.get('a/b', 'one')).toEqual({ revision: 1, text: 'a/b' });
+    expect(await transcriptOf(storage.transcripts, 'a/b', 'one')).toEqual({ revision: 1, text: 'a/b' });
     expect(await storage.transcripts.put('a', 'one', { revision: 1, text: 'again' })).toBe(true);
   });
 }

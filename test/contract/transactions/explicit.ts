@@ -154,7 +154,7 @@ export function explicitContract(open: Open): void {
       await session.run('x = 20; y = 30', own);
       await session.hibernate();
       await expect(session.commit()).rejects.toMatchObject(none);
-      expect(await session.run(LOOK)).toMatchObject({ value: [10, false], woken: {} });
+      expect(await session.run(LOOK)).toMatchObject({ value: [10, false], resumed: {} });
     });
 
     it('is rolled back by the end of its session', async () => {
@@ -164,7 +164,7 @@ export function explicitContract(open: Open): void {
       await session.run('x = 20; y = 30', own);
       await session.close();
       await using next = await open({ dataDir });
-      expect(await next.run(LOOK)).toMatchObject({ value: [10, false], woken: {} });
+      expect(await next.run(LOOK)).toMatchObject({ value: [10, false], resumed: {} });
     });
 
     it('is not what a save writes', async () => {

@@ -124,7 +124,7 @@ test('a folder that code has put a link in the way of is not shown to the next c
   expect(await session.run(swap)).toMatchObject({ status: 'ok' });
   await session.hibernate();
   const read = session.run(`open(${JSON.stringify(join(inner, 'secret'))}).read()`);
-  await expect(read).rejects.toMatchObject({ code: 'WORKSPACE_NOT_WRITABLE', message: expect.stringContaining(inner) });
+  await expect(read).rejects.toMatchObject({ code: 'FOLDER_REPLACED', message: expect.stringContaining(inner) });
 });
 
 /** A folder that everybody may write to. */

@@ -4,10 +4,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildFromBase, buildImage } from '../../../src/environments/container/build-image.ts';
 import { connectEngine, type Engine } from '../../../src/environments/container/engine.ts';
-import { removeImage } from '../../../src/environments/container/image-list.ts';
 import { imageFacts } from '../../../src/environments/container/image-python.ts';
+import { buildFromBase, buildImage, removeImage } from '../../../src/environments/container/image-store.ts';
 import { newProcessIdentity } from '../../../src/lib/process-identity.ts';
 import { canRunDocker, DockerEngine, engineKind } from '../../support/docker/docker.ts';
 import { anotherImageModule, bareImage, imageOf, imageWith, python } from '../../support/docker/images.ts';

@@ -2,8 +2,8 @@
 
 import type Docker from 'dockerode';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildImage } from '../../../src/environments/container/build-image.ts';
 import { connectEngine } from '../../../src/environments/container/engine.ts';
+import { buildImage } from '../../../src/environments/container/image-store.ts';
 import { Administrator } from '../../support/docker/containers.ts';
 import { DockerEngine, engineKind } from '../../support/docker/docker.ts';
 import { type Open, openSession, scratchFolder } from '../../support/kernels/session.ts';

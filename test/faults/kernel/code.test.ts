@@ -239,7 +239,7 @@ describe('the kernel ends or lives, never hangs, and the next cell works', () =>
       'an exception whose class cannot be named',
       'class M(type):\n    def __getattribute__(cls, name): raise ValueError(name)\nclass E(Exception, metaclass=M): pass\nraise E',
     ],
-    ['no more memory by its own wish', 'import resource; resource.setrlimit(resource.RLIMIT_AS, (0, 0))'],
+    ['no more memory by its own limit', 'import resource; resource.setrlimit(resource.RLIMIT_AS, (0, 0))'],
     ['its connection made non-blocking', 'import os; os.set_blocking(256, False)'],
   ])('%s', async (_name, code) => {
     const session = await openSession({ timeoutMs: TIMEOUT_MS });

@@ -1,8 +1,11 @@
 /** Code that makes the host hold as much as it can: that kernel is cut off or held up, and its neighbours do not notice. */
 
-import { describe, expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ExecutionEvent, Session, SessionOptions } from '../../../src/index.ts';
-import { openSession } from '../../support/kernels/session.ts';
+import { Server } from '../../server/stalls/rows.ts';
+import { INSTEAD_OF_SAVING } from '../../support/kernels/hostile-saves.ts';
+import { openSession, scratchFolder } from '../../support/kernels/session.ts';
 
 const PRELUDE = `
 import json, marshal, os, socket, stat, struct, sys, threading, time
@@ -29,6 +32,9 @@ def instead_of_saving(parts):
 
 /** What a host may grow by while it takes in what flows: buffers, what waits, and garbage that is not collected yet. */
 const MOST_GROWTH = 400 * 1024 * 1024;
+
+/** Characters of events that wait for a reader: 8 MiB, and the last one. */
+const MOST_UNREAD = 12 * 1024 * 1024;
 
 type Run = (session: Session, code: string) => Promise<unknown>;
 const run: Run = (session, code) => session.run(code, { timeoutMs: 20_000 });
@@ -61,21 +67,29 @@ async function attack(
 
 describe('parts of a save that no kernel sends', () => {
   test.each([
-    ['names of 9 MiB', "part(['x' * 9_000_000])", 650],
+    ['names of 9 MiB', "part(['x' * 9_000_000])", 650, 'a header of'],
     [
       'the same names again and again, with next to no bytes',
-      "part(['%0255d' % n for n in range(10_000)], b'x')",
+      "part(['%0255d' % n for n in range(1000)], b'x')",
       2000,
+      'more segments or names',
     ],
-    ['headers without an end to their segment', "part(['%0255d' % n for n in range(10_000)], b'x', False)", 2000],
-    ['segments without names or bytes', 'part([])', 2_000_000],
-    ['a kind of 9 MiB', "part([], kind='x' * 9_000_000)", 650],
-  ])('%s', { timeout: 120_000 }, async (_name, payload, count) => {
+    [
+      'headers without an end to their segment',
+      "part(['%0255d' % n for n in range(10_000)], b'x', False)",
+      2000,
+      'larger than its cap',
+    ],
+    ['segments without names or bytes', 'part([])', 2_000_000, 'more segments or names'],
+    ['a kind of 9 MiB', "part([], kind='x' * 9_000_000)", 650, 'a header of'],
+    ['a name of 256 letters', "part(['x' * 256])", 1, 'wrong shape'],
+  ])('%s', { timeout: 120_000 }, async (_name, payload, count, words) => {
     const outcome = await attack(
       `one = ${payload}\ndef parts():\n    for _ in range(${count}): yield one\ninstead_of_saving(parts)`,
       (session) => session.save(),
     );
-    expect(outcome).toMatchObject({ code: 'KERNEL_PROTOCOL' });
+    // By the bound that is meant for it, and not by a later one.
+    expect(outcome).toMatchObject({ code: 'KERNEL_PROTOCOL', message: expect.stringContaining(words) });
   });
 });
 
@@ -145,8 +159,12 @@ describe('events that nobody reads', () => {
   const readLate: Run = async (session, code) => {
     const stream = session.stream(code, { timeoutMs: 3000 });
     await session.run('1');
-    let last: ExecutionEvent | undefined;
-    for await (const event of stream) last = event;
+    let [last, held]: [ExecutionEvent | undefined, number] = [undefined, 0];
+    for await (const event of stream) {
+      last = event;
+      if (event.type !== 'result') held += JSON.stringify(event).length;
+    }
+    expect(held).toBeLessThan(MOST_UNREAD);
     return last;
   };
 
@@ -172,4 +190,46 @@ test('a session that asks for results of a gigabyte gets 32 MiB of each stream',
   const kept = 400_000_000 - truncated.stdoutBytes;
   expect(kept).toBeGreaterThanOrEqual(32 * 1024 * 1024);
   expect(kept).toBeLessThan(32 * 1024 * 1024 + 65_536);
+});
+
+describe('a server whose users are followed', () => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await Server.start(await scratchFolder());
+  }, 60_000);
+  afterAll(() => server?.end());
+
+  const SAVES = 60;
+  const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) * 1024;
+
+  const AS_MANY_NAMES_AS_MAY_BE = `
+lost = [{'name': '%0255d' % n, 'reason': 'x' * 900} for n in range(100)]
+saved = ['%0100d' % n for n in range(10_000)]`;
+  const MORE = "lost = [{'name': '%0255d' % n, 'reason': 'x' * 900} for n in range(10_000)]\nsaved = []";
+
+  test.each([
+    ['as many names as may be', AS_MANY_NAMES_AS_MAY_BE],
+    ['more names than may be', MORE],
+  ])('many saves with %s', { timeout: 300_000 }, async (_name, names) => {
+    const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, {});
+    const ask = (what: string, body?: unknown) => {
+      const [method = 'GET', path = ''] = what.split(' ');
+      return server.discard(method, `/v1/sessions/${id}${path}`, server.token, body);
+    };
+    const following = server.follow(`/v1/sessions/${id}/ws?after=0`, server.token, 1_000_000).catch(() => {});
+    const parts = "def parts():\n    yield part(['%0100d' % n for n in range(10_000)])";
+    const code = `${INSTEAD_OF_SAVING}\n${names}\n${parts}\ninstead_of_saving(parts, lost, saved)`;
+    await ask('POST /execute', { code });
+    const before = rss();
+    let most = before;
+    for (let times = 0; times < SAVES; times += 1) {
+      await ask('POST /execute', { code: '1' });
+      await ask('POST /save');
+      most = Math.max(most, rss());
+    }
+    await ask('GET /events?limit=1000');
+    await ask('DELETE ');
+    await following;
+    expect(Math.max(most, rss()) - before).toBeLessThan(MOST_GROWTH);
+  });
 });

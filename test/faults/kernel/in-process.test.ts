@@ -1,8 +1,11 @@
 /** What can go wrong in the in-process executor: memory, code that never stops, workers that die, and its start snapshot. */
 
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { LONGEST_KILL_MS } from '../../../src/lib/process-end.ts';
 import { openings } from '../../support/kernels/host-processes.ts';
 import { openInProcess as open } from '../../support/kernels/in-process.ts';
 import { runUntilReady, scratchFolder } from '../../support/kernels/session.ts';
@@ -113,6 +116,36 @@ describe('a worker that dies', () => {
     expect((await session.run('x')).value).toEqual([1]);
   });
 });
+
+/** Keeps whoever opens this file waiting, for `lease-break-time` at most, as a file system that hangs does. */
+async function lease(path: string): Promise<void> {
+  const code = `import fcntl, os, signal, sys, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print(flush=True)
+time.sleep(600)`;
+  const holder = spawn('python3', ['-c', code, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(async () => {
+    holder.kill('SIGKILL');
+    await once(holder, 'exit');
+  });
+  await once(holder.stdout, 'data');
+}
+
+it('a worker thread that cannot be ended is left behind: the cell is answered, and the session goes on and closes', async () => {
+  await using session = await open({ graceMs: 100, saveAfterMs: NEVER });
+  await session.run('x = [1]');
+  await session.save();
+  await lease(join(session.cwd, 'leased'));
+  const warned = once(process, 'warning');
+  const began = performance.now();
+  const hung = await session.run('open("leased").read()', { timeoutMs: 500 });
+  expect(hung).toMatchObject({ status: 'timeout', death: { code: 'KERNEL_DIED' } });
+  expect(performance.now() - began).toBeLessThan(LONGEST_KILL_MS + 10_000);
+  expect(String(await warned)).toContain('worker thread');
+  expect(await session.run('x')).toMatchObject({ value: [1], recovered: { restored: ['x'] } });
+  await session.close();
+}, 60_000);
 
 describe('the start snapshot', { timeout: 300_000 }, () => {
   const host = (dataDir: string, agentKey: string) =>

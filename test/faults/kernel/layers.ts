@@ -1,11 +1,12 @@
 /** Each layer of isolation taken away in turn: the start refuses and names it, unless isolation was turned off by name. */
 
 import { spawnSync } from 'node:child_process';
-import { chmod } from 'node:fs/promises';
+import { chmod, mkdir, rename, rm, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { SessionOptions } from '../../../src/index.ts';
 import { openings } from '../../support/kernels/host-processes.ts';
-import { scratchFolder } from '../../support/kernels/session.ts';
+import { openSession, scratchFolder } from '../../support/kernels/session.ts';
 
 /** [what the host cannot do, the layer that is named]. */
 export type Missing = readonly [without: string, layer: string];
@@ -58,13 +59,42 @@ export function refusedFolders(): void {
       await chmod(folder, 0o555);
     }
     const named: SessionOptions[] = [{ cwd: folder }, { sandbox: { writable: [folder] } }];
-    const sessions = [...named, { sandbox: { readable: [folder] } }].map((wish) => ({ dataDir, ...wish }));
+    const sessions = [...named, { sandbox: { readable: [folder] } }].map((options) => ({ dataDir, ...options }));
     const [cwd, writable, readable] = await openings({ sessions });
     for (const refused of [cwd, writable]) {
       expect(refused).toMatchObject({ code: 'WORKSPACE_NOT_WRITABLE', message: expect.stringContaining(folder) });
     }
     expect(readable).toMatchObject({ code: 'ok', value: 42 });
   });
+}
+
+/** Code can do that if the parent folder is another session's. */
+export function replacedFolders(): void {
+  test.each(['a link', 'another folder', 'nothing'])(
+    'a folder that has become %s since is not shown to code',
+    async (what) => {
+      const [outer, elsewhere] = [await scratchFolder(), await scratchFolder()];
+      const [above, away] = [join(outer, 'a'), join(outer, 'away')];
+      const cwd = join(above, 'b');
+      await mkdir(cwd, { recursive: true });
+      await mkdir(join(elsewhere, 'b'));
+      for (const named of [{ cwd }, { sandbox: { readable: [cwd] } }, { sandbox: { writable: [cwd] } }]) {
+        const session = await openSession({ agentKey: JSON.stringify(named), ...named });
+        expect(await session.run('1 + 1')).toMatchObject({ value: 2 });
+        await session.hibernate();
+        await rename(above, away);
+        if (what === 'a link') await symlink(elsewhere, above);
+        if (what === 'another folder') await mkdir(cwd, { recursive: true });
+        await expect(session.run('1')).rejects.toMatchObject({
+          code: 'FOLDER_REPLACED',
+          message: expect.stringContaining(cwd),
+        });
+        await rm(above, { recursive: true, force: true });
+        await rename(away, above);
+        expect(await session.run('1 + 1')).toMatchObject({ value: 2 });
+      }
+    },
+  );
 }
 
 export const ANYWHERE: readonly Missing[] = [

@@ -118,6 +118,29 @@ for fd in range(1024):
     expect(await session.run('6 * 7')).toMatchObject({ value: 42, recovered: { cause: { code: 'KERNEL_PROTOCOL' } } });
     await undisturbed();
   });
+
+  // It sits in the machinery of the kernel, which lies in its own memory. A save is made by a fork of it, which is cut off.
+  test.each<[what: string, code: string, ask: (session: Session) => Promise<unknown>, after: object]>([
+    [
+      'a save',
+      "sys.modules['cella_kernel.kernel.checkpoint_io'].save = lambda say, *rest: say(ord('w'), pack({'saved': [], 'lost': 5}))",
+      (session) => session.save(),
+      { value: 1 },
+    ],
+    [
+      'a question for completions',
+      "sys.modules['cella_kernel.kernel.kernel'].the_kernel._answer = lambda number, request: send(frame('q', number, pack({'error': 5})))",
+      (session) => session.complete('ke'),
+      { status: 'error', recovered: { cause: { code: 'KERNEL_PROTOCOL' } } },
+    ],
+  ])('by an answer in the wrong shape to %s', async (_what, code, ask, after) => {
+    const { session, undisturbed } = await pair();
+    expect(await attack(session, code)).toMatchObject({ status: 'ok' });
+    const failure: unknown = await ask(session).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'KERNEL_PROTOCOL', message: expect.stringContaining('wrong shape') });
+    expect(await session.run('kept')).toMatchObject(after);
+    await undisturbed();
+  });
 });
 
 test('labels that the code forges are text, or belong to an execution of its own', async () => {
@@ -323,7 +346,7 @@ describe('what the code does to its own results stays with it', () => {
   test('forged marks on stdout hold up its own output, until the timeout', async () => {
     const { session, undisturbed } = await pair();
     const flood = `
-(mark,) = {one._mark for one in gc.get_objects() if type(one).__name__ == 'Output'} or {sys.modules['cella_kernel.kernel.kernel'].the_kernel._output._mark}
+(mark,) = {one._marker for one in gc.get_objects() if type(one).__name__ == 'Output'} or {sys.modules['cella_kernel.kernel.kernel'].the_kernel._output._marker}
 os.write(1, b'before' + mark)
 while True:
     os.write(1, b'x' * 65536)`;

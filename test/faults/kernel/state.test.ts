@@ -1,7 +1,17 @@
 /** Saving and loading where something is against it: hostile names, hostile data, a host that is killed, a full disk. */
 
 import { createHash } from 'node:crypto';
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/index.ts';
@@ -121,9 +131,9 @@ describe('names that are against being saved cost only themselves', () => {
     const session = await openSession({ dataDir, saveAfterMs: NEVER, checkpointTimeoutMs: 2000 });
     await session.run('class Bad:\n    def __reduce__(self):\n        while True: pass\nbad = Bad()\ngood = 1');
     await session.hibernate();
-    const { value, woken } = await session.run('good');
+    const { value, resumed } = await session.run('good');
     expect(value).toBe(1);
-    expect(Object.keys(reasons(woken?.lost))).toContain('bad');
+    expect(Object.keys(reasons(resumed?.lost))).toContain('bad');
     await session.run('bad = Bad(); good = 2');
     await session.close();
     const again = await openSession({ dataDir });
@@ -169,8 +179,8 @@ describe('names that end the kernel that loads them', () => {
     writeFileSync(join(session.cwd, 'armed'), '');
     const again = await openSession(options);
     const result = await again.run('["x" in dir(), 6 * 7]');
-    expect(result).toMatchObject({ status: 'ok', value: [false, 42], woken: { restored: [] } });
-    expect(reasons(result.woken?.lost).x).toEqual(expect.any(String));
+    expect(result).toMatchObject({ status: 'ok', value: [false, 42], resumed: { restored: [] } });
+    expect(reasons(result.resumed?.lost).x).toEqual(expect.any(String));
   }, 60_000);
 });
 
@@ -185,10 +195,10 @@ describe('saves whose manifests cannot be read', () => {
     writeFileSync(join(path, 'manifest.json'), '{"format":1,');
     const again = await openSession({ dataDir });
     const first = await again.run('"x" in dir()');
-    expect(first).toMatchObject({ value: false, woken: { restored: [], lost: [{ name: '*' }] } });
-    expect(first.woken?.lost[0]?.reason).toContain(id);
-    expect(first.woken).not.toHaveProperty('savedAgoMs');
-    expect(await again.run('1')).not.toHaveProperty('woken');
+    expect(first).toMatchObject({ value: false, resumed: { restored: [], lost: [{ name: '*' }] } });
+    expect(first.resumed?.lost[0]?.reason).toContain(id);
+    expect(first.resumed).not.toHaveProperty('savedAgoMs');
+    expect(await again.run('1')).not.toHaveProperty('resumed');
     await expect(again.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_DAMAGED', details: { id } });
     await again.deleteCheckpoint(id);
     await expect(again.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
@@ -387,7 +397,7 @@ describe('a host that is killed while it saves', () => {
       await host.run('n = -1');
       await host.kill();
       const session = await openSession({ dataDir, saveAfterMs: NEVER });
-      expect(await session.run('n')).toMatchObject({ value: round, woken: { restored: ['n'] } });
+      expect(await session.run('n')).toMatchObject({ value: round, resumed: { restored: ['n'] } });
       await eventually(
         () => isAlive(pid),
         (alive) => !alive,
@@ -440,7 +450,7 @@ describe.runIf(root)('a disk that is full', () => {
         expect(await host.run('x')).toMatchObject({ value: 2 });
         await host.run('del block');
         await host.call('hibernate');
-        expect(await host.run('x')).toMatchObject({ value: 2, woken: {} });
+        expect(await host.run('x')).toMatchObject({ value: 2, resumed: {} });
       } else {
         await eventually(
           () => isAlive(pid),
@@ -448,7 +458,7 @@ describe.runIf(root)('a disk that is full', () => {
           5000,
         );
         await host.open({ dataDir });
-        expect(await host.run('x')).toMatchObject({ value: 1, woken: {} });
+        expect(await host.run('x')).toMatchObject({ value: 1, resumed: {} });
       }
     }
   }, 60_000);
@@ -509,3 +519,25 @@ function listed(folder: string): string[] {
     return [];
   }
 }
+
+test('a kernel that cannot read its saves starts with all of them when the storage answers again', async () => {
+  const dataDir = await scratchFolder();
+  const session = await openSession({ dataDir, saveAfterMs: NEVER });
+  await session.run('x = [1]');
+  await session.hibernate();
+  const folder = checkpointFolder(dataDir);
+  const away = `${folder}.away`;
+  renameSync(folder, away);
+  writeFileSync(folder, '');
+  for (let time = 0; time < 2; time++) {
+    await expect(session.run('x')).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+  }
+  rmSync(folder);
+  renameSync(away, folder);
+  expect(await session.run('x')).toMatchObject({ value: [1], resumed: { restored: ['x'] } });
+  await eventually(
+    () => residents(session).length,
+    (count) => count === 1,
+    5000,
+  );
+});

@@ -7,7 +7,7 @@ import { WebSocket } from 'ws';
 import { readLog } from '../../soak/log.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { codeOf, endInOrder, newSession, pythonFlags, run, Tenant } from './tenant.ts';
+import { CheckedSession, codeOf, endInOrder, newSession, pythonFlags, run } from './checked-session.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
 
@@ -30,19 +30,19 @@ test('two thousand WebSockets, slow requests and a client that reads nothing lea
   using cella = new Cella();
   // None of them is refused for coming too fast: only for being one too many.
   const served = await Served.start(cella, [...flags, '--rate', '100000']);
-  const tenant = await Tenant.of(served, 'crowded');
-  await tenant.run("for n in range(60): display('x' * 900_000)");
+  const session = await CheckedSession.of(served, 'crowded');
+  await session.run("for n in range(60): display('x' * 900_000)");
   const slow = await Promise.all(
     Array.from({ length: 300 }, () => said(served, ['GET /v1/sessions HTTP/1.1', 'X-Slow: 1'])),
   );
   const unread = await said(served, [
-    `GET /v1/sessions/${tenant.id}/events?after=0 HTTP/1.1`,
+    `GET /v1/sessions/${session.id}/events?after=0 HTTP/1.1`,
     'Accept: application/x-ndjson\r\n\r\n',
   ]);
   unread.pause();
   // From the end on: one that asks for what is not there yet is closed, and makes room for the next.
-  const { last } = await served.ask<{ last: number }>(`GET /v1/sessions/${tenant.id}/events?limit=1`);
-  const url = `${served.url.replace('http', 'ws')}/v1/sessions/${tenant.id}/ws?after=${last}`;
+  const { last } = await served.ask<{ last: number }>(`GET /v1/sessions/${session.id}/events?limit=1`);
+  const url = `${served.url.replace('http', 'ws')}/v1/sessions/${session.id}/ws?after=${last}`;
   const sockets: WebSocket[] = [];
   const outcomes = await Promise.all(
     Array.from({ length: 2000 }, async () => {
@@ -63,8 +63,8 @@ test('two thousand WebSockets, slow requests and a client that reads nothing lea
   expect(counts(429)).toBe(2000 - counts(101));
   // All at the same time: none of them has left its place to another.
   expect(sockets.filter(({ readyState }) => readyState === WebSocket.OPEN)).toHaveLength(counts(101));
-  expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
-  await tenant.check();
+  expect(await session.run('6 * 7')).toMatchObject({ value: 42 });
+  await session.check();
   await endInOrder(served);
   for (const socket of sockets) socket.terminate();
   for (const socket of [...slow, unread]) socket.destroy();

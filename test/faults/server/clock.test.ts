@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { Cella } from '../../support/cli/command.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { codeOf, endInOrder, pythonFlags, Tenant } from './tenant.ts';
+import { CheckedSession, codeOf, endInOrder, pythonFlags } from './checked-session.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -65,29 +65,29 @@ test('whatever the clock is set to, in a cell and between cells, events, saves a
   using cella = new Cella();
   const clocked = new Clocked(cella);
   const served = await clocked.start();
-  const tenant = await Tenant.of(served, 'clock');
-  await tenant.run('kept = 0');
+  const session = await CheckedSession.of(served, 'clock');
+  await session.run('kept = 0');
   for (const [index, shift] of shifts.entries()) {
-    const running = tenant.run('name = input(); kept += 1; kept', { timeoutMs: 30_000 });
+    const running = session.run('name = input(); kept += 1; kept', { timeoutMs: 30_000 });
     const asked = async () =>
       (
-        await served.ask<{ events: { type: string }[] }>(`GET /v1/sessions/${tenant.id}/events?after=0&limit=5000`)
+        await served.ask<{ events: { type: string }[] }>(`GET /v1/sessions/${session.id}/events?after=0&limit=5000`)
       ).events.filter(({ type }) => type === 'input_request');
     await expect.poll(async () => (await asked()).length).toBe(index + 1);
     await clocked.set(served, shift);
-    await tenant.call('POST', '/input', { request: Object((await asked()).at(-1)).id, text: 'x' });
+    await session.call('POST', '/input', { request: Object((await asked()).at(-1)).id, text: 'x' });
     expect(await running).toMatchObject({ status: 'ok', value: index + 1 });
-    await tenant.call('POST', '/save');
-    await tenant.call('POST', '/hibernate');
-    expect(await tenant.run('kept')).toMatchObject({ value: index + 1 });
+    await session.call('POST', '/save');
+    await session.call('POST', '/hibernate');
+    expect(await session.run('kept')).toMatchObject({ value: index + 1 });
   }
-  await tenant.check();
+  await session.check();
   await endInOrder(served);
   for (const shift of [-5 * HOUR, 3 * DAY]) {
     const again = await clocked.start(shift);
     expect(await again.ask('GET /v1/me')).toMatchObject({ role: 'admin' });
-    expect(await tenant.at(again).run('kept')).toMatchObject({ value: shifts.length });
-    await tenant.check(again);
+    expect(await session.at(again).run('kept')).toMatchObject({ value: shifts.length });
+    await session.check(again);
     await endInOrder(again);
   }
 });
@@ -126,19 +126,19 @@ test('leases in Redis go by its clock alone: that of a server may be set as one 
   const [one, two] = [new Clocked(first), new Clocked(second)];
   const owner = await one.start(0, flags);
   const other = await two.start(-3 * DAY, flags);
-  const tenant = await Tenant.of(owner, 'leased');
-  const elsewhere = tenant.at(other);
-  await tenant.run('kept = 0');
+  const session = await CheckedSession.of(owner, 'leased');
+  const elsewhere = session.at(other);
+  await session.run('kept = 0');
   for (const shift of [3 * DAY, -6 * HOUR, 20 * DAY, 0]) {
     await one.set(owner, shift);
-    expect(await tenant.run('kept += 1; kept')).toMatchObject({ status: 'ok' });
+    expect(await session.run('kept += 1; kept')).toMatchObject({ status: 'ok' });
     // The other does not take it, and passes on what it is asked.
     expect(await elsewhere.run('kept')).toMatchObject({ status: 'ok' });
   }
-  expect(await tenant.run('kept')).toMatchObject({ value: 4 });
-  await tenant.check();
+  expect(await session.run('kept')).toMatchObject({ value: 4 });
+  await session.check();
   await endInOrder(owner);
   expect(await elsewhere.run('kept')).toMatchObject({ value: 4 });
-  await tenant.check(other);
+  await session.check(other);
   await endInOrder(other);
 });

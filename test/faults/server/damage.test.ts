@@ -21,7 +21,7 @@ import { expect, test } from 'vitest';
 import { checkEndings, readLog } from '../../soak/log.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { databaseOf, pythonFlags, run, Tenant, used } from './tenant.ts';
+import { CheckedSession, databaseOf, pythonFlags, run, used } from './checked-session.ts';
 
 /** Changes so many bytes, from `begin` to the end, in equal steps. */
 function flip(path: string, count: number, begin: number): void {
@@ -125,18 +125,18 @@ const filesBelow = (folder: string) =>
 
 test('saves that were changed, emptied, cut or replaced give the value that was saved or name it as lost', async () => {
   using cella = new Cella();
-  const tenants: Tenant[] = [];
+  const sessions: CheckedSession[] = [];
   {
     await using served = await Served.start(cella, pythonFlags);
     for (let n = 0; n < 12; n++) {
-      const tenant = await Tenant.of(served, `damaged-${n}`);
-      await tenant.run(`kept = 'value ${n} ' * 200; other = ${n}`);
-      await tenant.call('POST', '/hibernate');
-      tenants.push(tenant);
+      const session = await CheckedSession.of(served, `damaged-${n}`);
+      await session.run(`kept = 'value ${n} ' * 200; other = ${n}`);
+      await session.call('POST', '/hibernate');
+      sessions.push(session);
     }
   }
   const files = filesBelow(join(cella.dataDir, 'checkpoints'));
-  expect(files.length).toBeGreaterThan(tenants.length);
+  expect(files.length).toBeGreaterThan(sessions.length);
   for (const [n, path] of files.entries()) {
     const bytes = readFileSync(path);
     const place = (n * 37) % bytes.length;
@@ -149,13 +149,13 @@ test('saves that were changed, emptied, cut or replaced give the value that was 
   }
   await using served = await Served.start(cella, pythonFlags);
   const outcomes = new Set<string>();
-  for (const [n, tenant] of tenants.map((one) => one.at(served)).entries()) {
-    const { value, code, error } = await tenant.run('kept');
+  for (const [n, session] of sessions.map((one) => one.at(served)).entries()) {
+    const { value, code, error } = await session.run('kept');
     outcomes.add(code ?? Object(error).name ?? 'value');
     if (error === undefined && code === undefined) expect(value).toBe(`value ${n} `.repeat(200));
     else expect(code ?? Object(error).name).toBeOneOf(['NameError', 'CHECKPOINT_DAMAGED']);
-    expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
-    await tenant.check();
+    expect(await session.run('6 * 7')).toMatchObject({ value: 42 });
+    await session.check();
   }
   expect(outcomes.has('NameError')).toBe(true);
 });

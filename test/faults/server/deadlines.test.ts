@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { SAME_SIGNAL_MS } from '../../../src/cli/command-lifecycle.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { pythonFlags, standStill, standsStillOnSignal } from './tenant.ts';
+import { pythonFlags, standStill, standsStillOnSignal } from './checked-session.ts';
 
 /** Longer than any deadline that is tried here, on a busy machine. */
 const LONG_MS = 60_000;

@@ -9,7 +9,7 @@ import { SAME_SIGNAL_MS } from '../../../src/cli/command-lifecycle.ts';
 import { checkEndings, readLog } from '../../soak/log.ts';
 import { Cella, type StartOptions } from '../../support/cli/command.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { newSession, pythonFlags, standStill, standsStillOnSignal } from './tenant.ts';
+import { newSession, pythonFlags, standStill, standsStillOnSignal } from './checked-session.ts';
 
 /** Runs what comes after it with streams of its own. */
 const streams = (redirections: string) => ['sh', '-c', `exec "$@" ${redirections}`, 'sh'];
@@ -37,7 +37,7 @@ test('`serve stop` says of a server that was killed meanwhile that it did not te
   const served = await Served.start(cella, [...pythonFlags, '--grace', '600']);
   await running(served, await newSession(served));
   const stop = cella.start(['serve', 'stop'], { input: '' });
-  await expect.poll(() => served.ask('GET /v1/server')).toMatchObject({ stopping: true });
+  await expect.poll(() => served.ask('GET /v1/server')).toMatchObject({ draining: true });
   await served.kill();
   expect(await stop.ended).toBe(1);
   expect(stop.err).toContain(`Process ${served.pid} has ended, but did not report whether it saved everything.`);

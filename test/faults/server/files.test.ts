@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { checkEndings, readLog } from '../../soak/log.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { codeOf, databaseOf, endAsItCan, newSession, pythonFlags, run, used } from './tenant.ts';
+import { codeOf, databaseOf, endAsItCan, newSession, pythonFlags, run, used } from './checked-session.ts';
 
 const lost: readonly (readonly [what: string, harm: (dataDir: string) => void])[] = [
   ['its write-ahead log is deleted', (dir) => rmSync(join(dir, 'cella.db-wal'))],

@@ -6,17 +6,20 @@ import { readLog } from '../../soak/log.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { descendants, templatesOf } from '../../support/processes/processes.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { pythonFlags, type Result, Tenant } from './tenant.ts';
+import { CheckedSession, pythonFlags, type Result } from './checked-session.ts';
 
 const flags = [...pythonFlags, '--grace', '1', '--log-level', 'info'];
 
 /** A cell that runs until somebody ends it, and its answer. */
-async function busy(tenant: Tenant, more: Record<string, unknown> = {}): Promise<{ readonly answer: Promise<Result> }> {
-  const before = (await readLog(tenant.served, tenant.id)).length;
-  const answer = tenant.run('while True: pass', more);
+async function busy(
+  session: CheckedSession,
+  more: Record<string, unknown> = {},
+): Promise<{ readonly answer: Promise<Result> }> {
+  const before = (await readLog(session.served, session.id)).length;
+  const answer = session.run('while True: pass', more);
   await expect
     .poll(async () =>
-      (await readLog(tenant.served, tenant.id, before)).some(({ type }) => type === 'execution_started'),
+      (await readLog(session.served, session.id, before)).some(({ type }) => type === 'execution_started'),
     )
     .toBe(true);
   return { answer };
@@ -35,28 +38,28 @@ const pidsOf = (served: Served) => descendants(served.pid).map(({ pid }) => pid)
 test('a sandbox whose pid 1 was stopped is ended by a timeout, an interrupt, a restart and a deletion', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
-  const neighbour = await Tenant.of(served, 'neighbour');
+  const neighbour = await CheckedSession.of(served, 'neighbour');
   await neighbour.run('kept = 1');
-  const rows: readonly (readonly [how: string, end: (tenant: Tenant) => Promise<unknown>])[] = [
+  const rows: readonly (readonly [how: string, end: (session: CheckedSession) => Promise<unknown>])[] = [
     ['timeout', async () => {}],
-    ['interrupt', (tenant) => tenant.call('POST', '/interrupt')],
-    ['restart', (tenant) => tenant.call('POST', '/restart')],
-    ['deletion', (tenant) => tenant.call('DELETE', '')],
+    ['interrupt', (session) => session.call('POST', '/interrupt')],
+    ['restart', (session) => session.call('POST', '/restart')],
+    ['deletion', (session) => session.call('DELETE', '')],
   ];
   await Promise.all(
     rows.map(async ([how, end]) => {
-      const tenant = await Tenant.of(served, how);
-      await tenant.run('kept = 2');
-      await tenant.call('POST', '/save');
-      const { supervisor } = await tenant.processes();
-      const { answer } = await busy(tenant, how === 'timeout' ? { timeoutMs: 1000 } : {});
+      const session = await CheckedSession.of(served, how);
+      await session.run('kept = 2');
+      await session.call('POST', '/save');
+      const { supervisor } = await session.processes();
+      const { answer } = await busy(session, how === 'timeout' ? { timeoutMs: 1000 } : {});
       process.kill(supervisor, 'SIGSTOP');
-      const [, result] = await Promise.all([end(tenant), answer]);
+      const [, result] = await Promise.all([end(session), answer]);
       if (how === 'deletion') return;
       expect(result).toMatchObject({ death: { code: 'KERNEL_DIED' } });
       // A restart begins with nothing; all else with what was saved.
-      expect(await tenant.run(how === 'restart' ? '2' : 'kept')).toMatchObject({ value: 2 });
-      await tenant.check();
+      expect(await session.run(how === 'restart' ? '2' : 'kept')).toMatchObject({ value: 2 });
+      await session.check();
     }),
   );
   expect(await neighbour.run('kept')).toMatchObject({ value: 1 });
@@ -66,12 +69,12 @@ test('a sandbox whose pid 1 was stopped is ended by a timeout, an interrupt, a r
 test('a server ends in good order while a pid 1 and a kernel of its sandboxes are stopped', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
-  const tenants = [
-    await Tenant.of(served, 'pid-1'),
-    await Tenant.of(served, 'kernel'),
-    await Tenant.of(served, 'idle'),
+  const sessions = [
+    await CheckedSession.of(served, 'pid-1'),
+    await CheckedSession.of(served, 'kernel'),
+    await CheckedSession.of(served, 'idle'),
   ];
-  const [first, second, third] = tenants as [Tenant, Tenant, Tenant];
+  const [first, second, third] = sessions as [CheckedSession, CheckedSession, CheckedSession];
   const stopped = [(await first.processes()).supervisor, (await second.processes()).kernel];
   stopped.push((await third.processes()).supervisor);
   const cells = [await busy(first), await busy(second)];
@@ -79,21 +82,76 @@ test('a server ends in good order while a pid 1 and a kernel of its sandboxes ar
   await ends(served, pidsOf(served));
   for (const { answer } of cells) expect(['died', 'interrupted']).toContain((await answer).status);
   await using again = await Served.start(cella, flags);
-  for (const tenant of tenants) await tenant.check(again);
+  for (const session of sessions) await session.check(again);
 });
+
+test('a server ends in time while an idle kernel is stopped', async () => {
+  using cella = new Cella();
+  const served = await Served.start(cella, flags);
+  const session = await CheckedSession.of(served, 'idle');
+  const { kernel } = await session.processes();
+  await session.run('lost = 1');
+  const left = pidsOf(served);
+  process.kill(kernel, 'SIGSTOP');
+  const began = performance.now();
+  await ends(served, left);
+  expect(performance.now() - began).toBeLessThan(20_000);
+  await using again = await Served.start(cella, flags);
+  await session.check(again);
+}, 120_000);
 
 test('a kernel that was stopped is ended by an interrupt, after its grace', async () => {
   using cella = new Cella();
   await using served = await Served.start(cella, flags);
-  const tenant = await Tenant.of(served, 'kernel');
-  const { kernel } = await tenant.processes();
-  const { answer } = await busy(tenant);
+  const session = await CheckedSession.of(served, 'kernel');
+  const { kernel } = await session.processes();
+  const { answer } = await busy(session);
   process.kill(kernel, 'SIGSTOP');
-  await tenant.call('POST', '/interrupt');
+  await session.call('POST', '/interrupt');
   expect(await answer).toMatchObject({ status: 'interrupted', death: { code: 'KERNEL_DIED' } });
-  expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
-  await tenant.check();
+  expect(await session.run('6 * 7')).toMatchObject({ value: 42 });
+  await session.check();
 });
+
+test('an idle kernel that was stopped is given up: cells, saves, hibernation and deletion end in time', async () => {
+  using cella = new Cella();
+  await using served = await Served.start(cella, flags);
+  const neighbour = await CheckedSession.of(served, 'neighbour');
+  await neighbour.run('kept = 1');
+  const rows: readonly (readonly [
+    how: string,
+    limitMs: number,
+    call: (session: CheckedSession) => Promise<unknown>,
+  ])[] = [
+    ['a cell', 10_000, (session) => session.run('kept', { timeoutMs: 1000 })],
+    ['variables', 20_000, (session) => session.call('GET', '/variables')],
+    ['save', 20_000, (session) => session.call('POST', '/save')],
+    ['checkpoint', 20_000, (session) => session.call('POST', '/checkpoints', { durable: true })],
+    ['hibernate', 20_000, (session) => session.call('POST', '/hibernate')],
+    ['deletion', 10_000, (session) => session.call('DELETE', '')],
+  ];
+  await Promise.all(
+    rows.map(async ([how, limitMs, call]) => {
+      const session = await CheckedSession.of(served, how);
+      await session.run('kept = 2');
+      await session.call('POST', '/save');
+      const { kernel } = await session.processes();
+      await session.run('lost = 3');
+      process.kill(kernel, 'SIGSTOP');
+      const began = performance.now();
+      await call(session);
+      const tookMs = performance.now() - began;
+      expect(tookMs, how).toBeLessThan(limitMs);
+      if (how === 'deletion') return;
+      // Since the last save nothing is left, and the result says so.
+      const notice = how === 'hibernate' ? 'resumed' : 'recovered';
+      expect(await session.run('[kept, "lost" in dir()]')).toMatchObject({ value: [2, false], [notice]: {} });
+      await session.check();
+    }),
+  );
+  expect(await neighbour.run('kept')).toMatchObject({ value: 1 });
+  await ends(served, pidsOf(served));
+}, 120_000);
 
 test.each([
   ['stops itself', 'import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass'],
@@ -104,31 +162,31 @@ test.each([
 ])('a kernel that %s is ended by its timeout', async (_what, code) => {
   using cella = new Cella();
   await using served = await Served.start(cella, flags);
-  const tenant = await Tenant.of(served, 'kernel');
-  expect(await tenant.run(code, { timeoutMs: 1000 })).toMatchObject({ status: 'timeout' });
-  expect(await tenant.run('6 * 7')).toMatchObject({ value: 42 });
-  await tenant.check();
+  const session = await CheckedSession.of(served, 'kernel');
+  expect(await session.run(code, { timeoutMs: 1000 })).toMatchObject({ status: 'timeout' });
+  expect(await session.run('6 * 7')).toMatchObject({ value: 42 });
+  await session.check();
 });
 
 test('while the template is stopped sessions start, wake and go on, and the server ends', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
-  const asleep = await Tenant.of(served, 'asleep');
+  const asleep = await CheckedSession.of(served, 'asleep');
   await asleep.run('kept = 1');
   await asleep.call('POST', '/hibernate');
-  const awake = await Tenant.of(served, 'awake');
+  const awake = await CheckedSession.of(served, 'awake');
   await awake.run('kept = 2');
   const [template] = templatesOf(served.pid);
   process.kill(template?.pid ?? 0, 'SIGSTOP');
   expect(await awake.run('kept = 3')).toMatchObject({ status: 'ok' });
   expect(await awake.run('kept')).toMatchObject({ value: 3 });
   expect(await asleep.run('kept')).toMatchObject({ value: 1 });
-  const fresh = await Tenant.of(served, 'fresh');
+  const fresh = await CheckedSession.of(served, 'fresh');
   expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
-  for (const tenant of [asleep, awake, fresh]) await tenant.check();
+  for (const session of [asleep, awake, fresh]) await session.check();
   await ends(served, [template?.pid ?? 0, ...pidsOf(served)]);
   await using again = await Served.start(cella, flags);
-  for (const tenant of [asleep, awake, fresh]) await tenant.check(again);
+  for (const session of [asleep, awake, fresh]) await session.check(again);
 });
 
 test.each([
@@ -137,16 +195,16 @@ test.each([
 ])('a template that was %s is replaced, and sessions go on with what was saved', async (_how, harm) => {
   using cella = new Cella();
   await using served = await Served.start(cella, flags);
-  const tenant = await Tenant.of(served, 'saved');
-  await tenant.run('kept = 1');
-  await tenant.call('POST', '/save');
+  const session = await CheckedSession.of(served, 'saved');
+  await session.run('kept = 1');
+  await session.call('POST', '/save');
   const [template] = templatesOf(served.pid);
   if (!template) throw new Error('there is no template');
   harm(template);
   // Its kernel ends with the template: a cell that comes before the server knows is told so, and is not run again.
-  await expect.poll(() => tenant.run('kept')).toMatchObject({ value: 1 });
-  expect(await (await Tenant.of(served, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
-  await tenant.check();
+  await expect.poll(() => session.run('kept')).toMatchObject({ value: 1 });
+  expect(await (await CheckedSession.of(served, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
+  await session.check();
 });
 
 test.each([256, 512])(

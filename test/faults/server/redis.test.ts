@@ -8,7 +8,15 @@ import { Cella } from '../../support/cli/command.ts';
 import { CuttingProxy } from '../../support/servers/cutting-proxy.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { Served } from '../../support/servers/serve-process.ts';
-import { codeOf, endAsItCan, endInOrder, newSession, pythonFlags, Tenant, underLoad } from './tenant.ts';
+import {
+  CheckedSession,
+  codeOf,
+  endAsItCan,
+  endInOrder,
+  newSession,
+  pythonFlags,
+  underLoad,
+} from './checked-session.ts';
 
 /** A Redis that does not forget what it has said when it is killed. */
 async function startRedis(...args: string[]): Promise<RedisServer> {
@@ -21,8 +29,8 @@ async function startServer(cella: Cella, url: string): Promise<Served> {
   return await Served.start(cella, [...pythonFlags, '--grace', '1', '--storage', 'redis', '--redis', url]);
 }
 
-async function twoTenants(served: Served): Promise<readonly Tenant[]> {
-  return await Promise.all(['one', 'two'].map((key) => Tenant.of(served, key)));
+async function twoSessions(served: Served): Promise<readonly CheckedSession[]> {
+  return await Promise.all(['one', 'two'].map((key) => CheckedSession.of(served, key)));
 }
 
 /** Within reach of nobody but the user of the server. */
@@ -41,15 +49,15 @@ test('a Redis that is killed three times under load loses nothing that was ackno
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
-  const tenants = await twoTenants(served);
-  const load = underLoad(tenants);
+  const sessions = await twoSessions(served);
+  const load = underLoad(sessions);
   for (let n = 0; n < 3; n++) {
     await load.more(3);
     await redis.restart();
   }
   await load.more(3);
   for (const code of await load.stop()) expect(code).toBe('STORAGE_UNREACHABLE');
-  for (const tenant of tenants) await tenant.check();
+  for (const session of sessions) await session.check();
   await endInOrder(served);
 });
 
@@ -57,8 +65,8 @@ test('connections that Redis ends, and a Redis that stands still, are named erro
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
-  const tenants = await twoTenants(served);
-  const load = underLoad(tenants);
+  const sessions = await twoSessions(served);
+  const load = underLoad(sessions);
   for (let n = 0; n < 20; n++) {
     await load.more(1);
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal');
@@ -69,7 +77,7 @@ test('connections that Redis ends, and a Redis that stands still, are named erro
   await redis.thaw();
   await load.more(3);
   for (const code of await load.stop()) expect(code).toBe('STORAGE_UNREACHABLE');
-  for (const tenant of tenants) await tenant.check();
+  for (const session of sessions) await session.check();
   await endInOrder(served);
 });
 
@@ -77,8 +85,8 @@ test('a Redis that takes no writes, as a replica or without memory, is STORAGE_F
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
-  const tenants = await twoTenants(served);
-  for (const tenant of tenants) await tenant.run('kept = 1');
+  const sessions = await twoSessions(served);
+  for (const session of sessions) await session.run('kept = 1');
   const refusals = [
     [() => redis.command('CONFIG', 'SET', 'maxmemory', '1'), () => redis.command('CONFIG', 'SET', 'maxmemory', '0')],
     // It would begin with what the other has, which is nothing: nobody answers there.
@@ -86,13 +94,13 @@ test('a Redis that takes no writes, as a replica or without memory, is STORAGE_F
   ] as const;
   for (const [refuse, takeAgain] of refusals) {
     expect(await refuse()).toBe('OK');
-    for (const tenant of tenants) expect(await tenant.run('kept += 1')).toMatchObject({ code: 'STORAGE_FAILED' });
+    for (const session of sessions) expect(await session.run('kept += 1')).toMatchObject({ code: 'STORAGE_FAILED' });
     await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('STORAGE_FAILED');
     expect(await takeAgain()).toBe('OK');
     await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('ok');
-    for (const tenant of tenants) await expect.poll(() => tenant.run('1')).toMatchObject({ value: 1 });
+    for (const session of sessions) await expect.poll(() => session.run('1')).toMatchObject({ value: 1 });
   }
-  for (const tenant of tenants) await tenant.check();
+  for (const session of sessions) await session.check();
   await endInOrder(served);
 });
 
@@ -106,8 +114,8 @@ test.each([
     using cella = new Cella();
     const redis = await startRedis();
     const served = await startServer(cella, redis.url);
-    const tenant = await Tenant.of(served, 'forgotten');
-    await tenant.run('kept = 1');
+    const session = await CheckedSession.of(served, 'forgotten');
+    await session.run('kept = 1');
     await forget(redis);
     await expect.poll(() => codeOf(served.ask('GET /v1/me'))).toBe('UNAUTHENTICATED');
     await expect.poll(() => statusAtSocket(served)).toBe(200);
@@ -115,7 +123,7 @@ test.each([
     const before = served.token;
     const again = await startServer(cella, redis.url);
     expect(readFileSync(join(cella.dataDir, 'admin-token'), 'utf8').trim()).not.toBe(before);
-    const fresh = await Tenant.of(again, 'fresh');
+    const fresh = await CheckedSession.of(again, 'fresh');
     expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
     await fresh.check();
     await endInOrder(again);
@@ -126,8 +134,8 @@ test('a Redis that throws keys away when it is full does not end the server, and
   using cella = new Cella();
   const redis = await startRedis('--maxmemory-policy', 'allkeys-lru');
   const served = await startServer(cella, redis.url);
-  const tenant = await Tenant.of(served, 'evicted');
-  await tenant.run('kept = 1');
+  const session = await CheckedSession.of(served, 'evicted');
+  await session.run('kept = 1');
   await redis.command('CONFIG', 'SET', 'maxmemory', '1');
   await expect.poll(() => redis.command('DBSIZE').then(Number)).toBeLessThan(10);
   await codeOf(newSession(served, 'another'));
@@ -135,7 +143,7 @@ test('a Redis that throws keys away when it is full does not end the server, and
   await expect.poll(() => statusAtSocket(served)).toBe(200);
   await endAsItCan(served);
   const again = await startServer(cella, redis.url);
-  expect(await (await Tenant.of(again, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
+  expect(await (await CheckedSession.of(again, 'fresh')).run('6 * 7')).toMatchObject({ value: 42 });
   await endInOrder(again);
 });
 
@@ -144,9 +152,9 @@ test('a Redis far away, with connections that break, is slow and nothing else', 
   const redis = await startRedis();
   await using proxy = await CuttingProxy.to(redis.url.replace('redis:', 'http:'));
   const served = await startServer(cella, proxy.url.replace('http:', 'redis:'));
-  const tenants = await twoTenants(served);
+  const sessions = await twoSessions(served);
   proxy.latencyMs = 40;
-  const load = underLoad(tenants);
+  const load = underLoad(sessions);
   for (let n = 0; n < 3; n++) {
     await load.more(2);
     proxy.cut();
@@ -156,9 +164,9 @@ test('a Redis far away, with connections that break, is slow and nothing else', 
   await load.more(1);
   for (const code of await load.stop()) expect(code).toBe('STORAGE_UNREACHABLE');
   proxy.latencyMs = 0;
-  for (const tenant of tenants) {
-    await expect.poll(() => tenant.run('1')).toMatchObject({ value: 1 });
-    await tenant.check();
+  for (const session of sessions) {
+    await expect.poll(() => session.run('1')).toMatchObject({ value: 1 });
+    await session.check();
   }
   await endInOrder(served);
 });

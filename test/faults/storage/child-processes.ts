@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import type { BootstrapConfig } from '../../../src/storage/bootstrap-config.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import type { BootstrapConfig } from '../../../src/storage/contract.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 
 const programs = {
   files: fileURLToPath(new URL('storage-child.ts', import.meta.url)),

@@ -6,8 +6,8 @@ import { cp, mkdir, readdir, readFile, rename, rm, stat, truncate, writeFile } f
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
-import type { FileStorage } from '../../../src/storage/file/storage.ts';
-import { folderName } from '../../../src/storage/folder-name.ts';
+import type { FileStorage } from '../../../src/storage/file/file-storage.ts';
+import { folderName } from '../../../src/storage/validation.ts';
 import { failureOf, idsOf, manifestOf, recordOf, save } from '../../contract/storage/samples.ts';
 import { openStorage, scratch } from './child-processes.ts';
 
@@ -89,7 +89,7 @@ describe('a checkpoint', () => {
     ['empty', (file) => truncate(file, 0), /not JSON/],
     ['cut', async (file) => truncate(file, (await stat(file)).size - 20), /not JSON/],
     ['not an object', (file) => writeFile(file, 'null'), /not an object/],
-    ['of a newer format', (file) => writeFile(file, '{"format":2,"id":"one"}'), /format 2.*newer/],
+    ['of a newer format', (file) => writeFile(file, '{"format":3,"id":"one"}'), /format 3.*newer/],
     ['changed', async (file) => writeFile(file, (await readFile(file, 'utf8')).replace('3.11', '3.12')), /checksum/],
     ['another checkpoint’s', (file) => cp(join(file, '../../two/manifest.json'), file), /that of two/],
     ['missing', (file) => rm(file), /missing/],

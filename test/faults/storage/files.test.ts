@@ -175,6 +175,8 @@ it('deps from before there were scopes are those in no scope', async () => {
     INSERT INTO deps VALUES ('requests', 'requests>=2');
     CREATE TABLE documents (revision INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, id TEXT NOT NULL,
       document TEXT NOT NULL, UNIQUE (collection, id));
+    CREATE TABLE transcripts (number INTEGER PRIMARY KEY AUTOINCREMENT, agent TEXT NOT NULL, id TEXT NOT NULL,
+      revision INTEGER NOT NULL, text TEXT NOT NULL, UNIQUE (agent, id));
     PRAGMA user_version = 3;
   `);
   database.close();

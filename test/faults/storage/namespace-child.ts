@@ -6,7 +6,7 @@
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { dieBeforeStep } from './kill-between-steps.ts';
 import { factsOf, PART_BYTES, partOf, textOf } from './namespace-data.ts';
 

@@ -2,9 +2,8 @@
 
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { BootstrapConfig } from '../../../src/storage/bootstrap-config.ts';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
-import type { Storage } from '../../../src/storage/contract.ts';
+import type { BootstrapConfig, Storage } from '../../../src/storage/contract.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { collect } from '../../contract/storage/samples.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { Child, scratch } from './child-processes.ts';

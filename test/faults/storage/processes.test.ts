@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { openAccess } from '../../../src/server/access/access-control.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { collect, failureOf, save } from '../../contract/storage/samples.ts';
 import { eventually } from '../../support/kernels/attack-code.ts';
 import { segmentOf } from './checkpoint-data.ts';
@@ -24,7 +24,9 @@ async function killAtRandom(child: Child, withinMs: number): Promise<Told[]> {
 
 async function expectWhole({ checkpoints }: FileStorage): Promise<string[]> {
   const all = await checkpoints.list('a');
-  for (const manifest of all) {
+  for (const { id } of all) {
+    const manifest = await checkpoints.get('a', id);
+    if (!manifest) throw new Error(`${id} is listed, and not there`);
     for (const [index, { bytes }] of manifest.segments.entries()) {
       const found = await checkpoints.read('a', manifest, index);
       expect(Buffer.compare(found ?? Buffer.alloc(0), segmentOf(manifest.id, bytes)), manifest.id).toBe(0);
@@ -142,11 +144,11 @@ describe('a process that is killed', () => {
     await child.next();
     const storage = await openStorage(path);
     const busy = await failureOf(storage.locks.acquire('a'));
-    expect(busy).toMatchObject({ code: 'AGENT_BUSY', details: { pid: child.pid, command: 'storage-child hold' } });
+    expect(busy).toMatchObject({ code: 'KEY_BUSY', details: { pid: child.pid, command: 'storage-child hold' } });
     // Whoever lives keeps what it has not finished, also when others sweep.
     expect(unfinished(path)).toHaveLength(1);
     child.signal('SIGSTOP');
-    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('AGENT_BUSY');
+    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('KEY_BUSY');
     await child.kill();
     expect((await storage.locks.acquire('a')).held).toBe(true);
     expect(unfinished(path)).toHaveLength(1);
@@ -215,7 +217,7 @@ describe('several processes', () => {
       for (const child of children) child.go();
       const told = await Promise.all(children.map(async (child) => (await child.next()).race as Told));
       const winner = told.findIndex(({ code }) => code === 'ok');
-      const busy = { code: 'AGENT_BUSY', details: { pid: children[winner]?.pid } };
+      const busy = { code: 'KEY_BUSY', details: { pid: children[winner]?.pid } };
       expect(told.toSpliced(winner, 1)).toEqual(numbers(3).map(() => expect.objectContaining({ code: busy.code })));
       for (const lost of told.toSpliced(winner, 1)) expect(lost).toMatchObject(busy);
       await Promise.all(children.map((child) => child.kill()));

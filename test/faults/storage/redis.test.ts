@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
 import type { Storage } from '../../../src/storage/contract.ts';
-import { redisProblems } from '../../../src/storage/redis/health.ts';
-import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
+import { redisProblems } from '../../../src/storage/redis/connection.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import {
   bytesOf,
   collect,
@@ -54,7 +54,7 @@ const calls: [string, (storage: Storage) => Promise<unknown>][] = [
   ['artifacts.get', ({ artifacts }) => artifacts.get('late')],
   ['deps.add', ({ deps }) => deps.add('late')],
   ['deps.list', ({ deps }) => deps.list()],
-  ['deleteAgent', (storage) => storage.deleteAgent('nobody')],
+  ['deleteKey', (storage) => storage.deleteKey('nobody')],
 ];
 
 /** The requirement is a second; a machine that has other things to do gets some more. */
@@ -99,7 +99,7 @@ describe('a server that is not there', () => {
     expect(await idsOf(storage, 'a')).toEqual(['one']);
     expect((await eventsOf(storage, 'a')).map(({ event }) => event)).toEqual(['before', 'after', 1]);
     expect(lock.held).toBe(true);
-    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('AGENT_BUSY');
+    expect((await failureOf(storage.locks.acquire('a'))).code).toBe('KEY_BUSY');
     await artifact.write(Buffer.from('written after'));
     await artifact.finish(plainFacts);
     expect((await bytesOf(storage, 'b'))?.toString()).toBe('written after');
@@ -123,7 +123,7 @@ describe('a server that is not there', () => {
 
 it('a process that has nothing more to do ends, also where it did not close its storage', async () => {
   const redis = await server();
-  const program = new URL('../../../src/storage/redis/storage.ts', import.meta.url).href;
+  const program = new URL('../../../src/storage/redis/redis-storage.ts', import.meta.url).href;
   const code = `
     import { RedisStorage } from ${JSON.stringify(program)};
     const storage = await RedisStorage.open(${JSON.stringify(redis.url)});

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { openAccess } from '../../../src/server/access/access-control.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { manifest, segmentOf } from './checkpoint-data.ts';
 import { dieBeforeStep } from './kill-between-steps.ts';
 

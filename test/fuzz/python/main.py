@@ -1,6 +1,7 @@
 """Fuzzes the parsers that are written in Python. Run by `npm run test:fuzz`, with the same options."""
 
 import argparse
+import ast
 import base64
 import gc
 import os
@@ -144,6 +145,26 @@ def lines_of(module, functions):
     return lines
 
 
+def unlisted():
+    """Functions of the parsers' files that no target counts and `NOT_PARSERS` does not name."""
+    counted = {}
+    for target in targets.TARGETS.values():
+        for module, functions in target.parsers:
+            counted.setdefault(module, set()).update(functions)
+    for module, names in counted.items():
+        with open(module.__file__, "rb") as file:
+            tree = ast.parse(file.read())
+        others = targets.NOT_PARSERS.get(module.__name__, ())
+        there = set()
+        for node in tree.body:
+            inner = node.body if isinstance(node, ast.ClassDef) and node.name not in others else [node]
+            there |= {one.name for one in [node, *inner] if isinstance(one, (ast.ClassDef, ast.FunctionDef))}
+            for one in inner:
+                if isinstance(one, ast.FunctionDef) and one.name not in names and one.name not in others and one.name != "__init__":
+                    yield "%s: %s is in no list" % (module.__name__, one.name)
+        yield from ("%s: there is no %s" % (module.__name__, name) for name in sorted({*names, *others} - there))
+
+
 def timed(take, data):
     """The time that it takes, of the fastest of a few tries."""
     took = float("inf")
@@ -158,13 +179,18 @@ def timed(take, data):
 
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("--one", required=True)
+    options.add_argument("--one")
+    options.add_argument("--lists", action="store_true")
     options.add_argument("--inputs", type=int, default=1_000_000)
     options.add_argument("--from", dest="first", type=int, default=0)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--seconds", type=float, default=float("inf"))
     options.add_argument("--covered", action="store_true")
     given = options.parse_args()
+    if given.lists:
+        found = list(unlisted())
+        sys.stderr.write("".join(line + "\n" for line in found))
+        return 1 if found else 0
     target = targets.TARGETS[given.one]()
     corpus = corpus_of(given.one)
     mutator, growth, tracing = Mutator(corpus, target.words), Growth(), Tracing(target.parsers)

@@ -8,6 +8,7 @@ import warnings
 
 import cella_skill_reader as reader
 from cella_kernel import fd_passing, frames
+from link_target import Links
 
 # Every how many inputs the slower ways are tried too.
 SELDOM = 1000
@@ -113,4 +114,13 @@ class Skills:
             assert text.strip()[-1] in "\"')", text
 
 
-TARGETS = {"pid1": Pid1, "skills": Skills}
+TARGETS = {"pid1": Pid1, "skills": Skills, "links": Links}
+
+# Functions and classes in the files of parsers that read nothing of others. All other functions are counted by a target.
+NOT_PARSERS = {
+    "cella_kernel.fd_passing": ("send", "send_ready", "is_ready", "receive", "_read_line", "register"),
+    "cella_kernel.frames": ("send", "failure_fields", "send_failure", "report_failure", "refuse", "drain"),
+    "cella_skill_reader": ("confine", "main"),
+    "cella_kernel.files.root": ("Root", "Views"),
+    "cella_kernel.files.folder_ops": ("_Removal", "rename_to_free", "_rename_folder", "unlink", "remove_some", "_remove_entry", "_scan", "_open_to_empty"),
+}

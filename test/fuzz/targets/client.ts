@@ -2,11 +2,15 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { Route as ApiRoute } from '../../../src/protocol/api/route.ts';
-import type { RequestContext } from '../../../src/server/http/request-context.ts';
+import type { RequestContext } from '../../../src/server/http/server-context.ts';
 import type { ByteReservation } from '../../../src/server/request-limits.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestOf } from './requests.ts';
 
+/** What is large is looked through in steps: one input of so many is made large. */
+const SELDOM = 64;
+const inflated = (bytes: Buffer): Buffer =>
+  bytes.length === 0 ? bytes : Buffer.concat([bytes, Buffer.alloc(150 * 1024, bytes)]);
 const SCANNED = { mostDeep: 20, mostKeys: 20, mostEffort: 300 };
 
 export async function websocket(): Promise<Target> {
@@ -41,6 +45,7 @@ export async function websocket(): Promise<Target> {
           '#inNumber',
           '#tooMuch',
           '#exceeds',
+          'effortOf',
           'kindOf',
           'endOfPlain',
           'afterDigit',
@@ -49,7 +54,10 @@ export async function websocket(): Promise<Target> {
           'isBlank',
         ],
       },
-      { file: 'lib/json-scanner.ts', functions: ['isCheapToParse', 'parseCheapJson'] },
+      {
+        file: 'lib/json-scanner.ts',
+        functions: ['isCheapToParse', 'scanInSteps', 'isByteOrderMark', 'parseCheapJson', 'tryParseJson'],
+      },
       { file: 'protocol/api/socket-frames.ts' },
     ],
     words: [
@@ -84,7 +92,7 @@ export async function websocket(): Promise<Target> {
         if (scan.effort < 0) throw new Error('an effort that is none');
         if (scan.end() && !scan.isTooMuch && scan.isObject) JSON.parse(input.toString('latin1'));
       }
-      isLight(input.length % 64 === 63 ? Buffer.concat(Array(80).fill(Buffer.alloc(1024, input))) : input);
+      isLight(input.length % SELDOM === SELDOM - 1 ? inflated(input) : input);
       const frame = lightJsonOf(text);
       ClientFrame.safeParse(frame);
       FrameId.safeParse(frame);
@@ -99,14 +107,15 @@ export async function bodies(): Promise<Target> {
   const { readRequest: partsOf } = await import('../../../src/server/http/router.ts');
   const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
   const { parseToken } = await import('../../../src/server/access/secrets.ts');
-  const { ForwardSigner } = await import('../../../src/server/cluster/forward-mark.ts');
+  const { ForwardSigner } = await import('../../../src/server/cluster/peers.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
+  const { checkedRequest } = await import('../../../src/server/http/bodies.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
   const signer = new ForwardSigner('secret');
   const hold = { add: () => {}, resize: () => {}, [Symbol.dispose]: () => {} };
-  const rules = { limitBytes: 12_000, room: () => hold as unknown as ByteReservation };
+  const room = () => hold as unknown as ByteReservation;
 
   return {
     name: 'bodies',
@@ -116,14 +125,18 @@ export async function bodies(): Promise<Target> {
         file: 'server/http/router.ts',
         functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'headersOf', 'mayHaveBody'],
       },
-      { file: 'server/http/bodies.ts', functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge'] },
-      { file: 'server/access/secrets.ts', functions: ['parse'] },
-      { file: 'server/cluster/forward-mark.ts' },
+      {
+        file: 'server/http/bodies.ts',
+        functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge', 'checkedRequest', 'checkCheapToParse'],
+      },
+      { file: 'server/access/secrets.ts', functions: ['parse', 'parseToken', 'parseSessionToken'] },
+      { file: 'server/cluster/peers.ts', class: 'ForwardSigner' },
       { file: 'environments/files/glob.ts' },
       { file: 'environments/files/file-paths.ts', functions: ['partsOf', 'invalidPath'] },
     ],
     words: [
       ...[
+        '\xef\xbb\xbf',
         '"',
         '{',
         '}',
@@ -153,8 +166,11 @@ export async function bodies(): Promise<Target> {
       ],
     ],
     take: async (input) => {
-      const { head, body } = headAndBody(input);
+      const { head, body: sent } = headAndBody(input);
       const request = requestOf(head);
+      const isLarge = input.length % SELDOM === 0;
+      const body = isLarge ? inflated(sent) : sent;
+      const rules = { limitBytes: isLarge ? 2 * 1024 * 1024 : 12_000, room };
       const { host, origin, authorization = '' } = request.headers;
       for (const loopback of [true, false]) hostProblem(host, { loopback, names: ['cella.example.org'] });
       originProblem(origin, host);
@@ -170,7 +186,12 @@ export async function bodies(): Promise<Target> {
       );
       const context = contextOf(request, { path, query, body });
       try {
-        TerminalClientFrame.safeParse(tryJson(body));
+        TerminalClientFrame.safeParse(tryJson(sent));
+        if (isLarge) {
+          const asked = new Request('http://a/mcp', { method: 'POST', body: Uint8Array.from(body) });
+          const checked = await checkedRequest(asked, rules.limitBytes, room());
+          if (!Buffer.from(await checked.arrayBuffer()).equals(body)) throw new Error('a body that changes on its way');
+        }
         const found = routes.find(({ method, shape }) => method === request.method && shape.test(path));
         if (found) {
           context.named = found.shape.exec(path)?.groups ?? {};

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { Shape } from '../../../src/server/gateway/field-check.ts';
-import type { AnswerReader } from '../../../src/server/gateway/response-reader.ts';
+import type { AnswerReader } from '../../../src/server/gateway/response-filter.ts';
 import { messagesIn } from '../../support/agents/streamed-messages.ts';
 import type { Target } from '../engine.ts';
 import { headAndBody, requestWithBody } from './requests.ts';
@@ -83,10 +83,10 @@ export async function requests(): Promise<Target> {
 /** An answer, with the name of its API, its status and its type in the first line. */
 export async function answers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { responseKind: kindOf } = await import('../../../src/server/gateway/response-relay.ts');
-  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/response-reader.ts');
+  const { responseKind: kindOf } = await import('../../../src/server/gateway/upstream.ts');
+  const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/response-filter.ts');
   const { findProviderRoute: doorOf } = await import('../../../src/server/gateway/provider-api.ts');
-  const { providerAdapters } = await import('../../../src/server/gateway/providers/all-providers.ts');
+  const { providerAdapters } = await import('../../../src/server/gateway/provider-api.ts');
   const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
   const { KeyLeakScanner } = await import('../../../src/server/gateway/key-leak-scanner.ts');
   const { ResponseUsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
@@ -130,8 +130,8 @@ export async function answers(): Promise<Target> {
   return {
     name: 'answers',
     parser: [
-      { file: 'server/gateway/response-relay.ts', functions: ['responseKind', 'refused', 'isStream'] },
-      { file: 'server/gateway/response-reader.ts' },
+      { file: 'server/gateway/upstream.ts', functions: ['responseKind', 'refused', 'isStream'] },
+      { file: 'server/gateway/response-filter.ts' },
       { file: 'server/gateway/field-check.ts', functions: [...FIELD_WATCH, 'refusedAnswer'] },
       { file: 'server/gateway/key-leak-scanner.ts' },
       { file: 'server/gateway/usage-reader.ts' },
@@ -140,7 +140,6 @@ export async function answers(): Promise<Target> {
       { file: 'server/gateway/providers/gemini.ts', functions: ['readGemini', 'countsOf'] },
       { file: 'server/gateway/providers/anthropic.ts', functions: ['readMessages'] },
       { file: 'server/gateway/providers/openai.ts', functions: ['readResponses'] },
-      { file: 'server/gateway/usage-report.ts' },
     ],
     words: [
       ...['"', '\\', '{', '}', '[', ']', ',', ':', '\n', '\r', '\r\n', '\n\n', ' ', '\0', '\xe2\x80\xa8', '\xc2\x85'],

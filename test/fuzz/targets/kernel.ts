@@ -20,7 +20,7 @@ export async function frames(): Promise<Target> {
   const { FrameDecoder, encodeFrame } = await import('../../../src/protocol/kernel-frames.ts');
   const kernel = await import('../../../src/protocol/kernel-payloads.ts');
   const parsers: Record<string, (payload: Buffer) => unknown> = {
-    ...{ h: kernel.parseHello, r: kernel.parseResult, p: kernel.parseDisplay, q: kernel.parseAnswer },
+    ...{ h: kernel.parseHello, r: kernel.parseResult, p: kernel.parseDisplay, q: kernel.parseAnswerPayload },
     c: (payload) => {
       const [method, params] = kernel.parseCall(payload);
       return method === 'input' ? kernel.parseInputCall(params) : params;
@@ -125,7 +125,17 @@ export async function values(): Promise<Target> {
       },
       {
         file: 'protocol/py-values.ts',
-        functions: ['valueToWire', 'valueFromWire', 'objectToWire', 'numberToWire', 'intToText', 'intFromText'],
+        functions: [
+          'valueToWire',
+          'valueFromWire',
+          'objectToWire',
+          'numberToWire',
+          'intToText',
+          'intFromText',
+          'valueToJson',
+          'toBase64',
+          'fromBase64',
+        ],
       },
     ],
     words: [
@@ -176,7 +186,7 @@ const LABEL = '\xffa label of ours';
 
 /** What code writes, with marks and labelled pieces in it: it is the same text wherever it is cut, and nothing is lost. */
 export async function output(): Promise<Target> {
-  const { OutputStream } = await import('../../../src/kernel/kernel-output.ts');
+  const { MarkedOutput } = await import('../../../src/kernel/kernel-output.ts');
   const read = (input: Buffer, size: number): string => {
     let [told, lastOwner, marks, taken, at] = ['', undefined as number | undefined, 0, 0, 0];
     let give: (chunk: Buffer) => boolean = () => false;
@@ -200,7 +210,7 @@ export async function output(): Promise<Target> {
       },
       close: () => {},
     };
-    const stream = new OutputStream(
+    const stream = new MarkedOutput(
       source,
       (text, owner) => {
         told += owner === lastOwner ? text : `<${owner}>${text}`;
@@ -232,7 +242,7 @@ export async function output(): Promise<Target> {
   return {
     name: 'output',
     parser: [
-      { file: 'kernel/kernel-output.ts', class: 'OutputStream' },
+      { file: 'kernel/kernel-output.ts', class: 'MarkedOutput' },
       { file: 'kernel/kernel-output.ts', functions: ['nextSign', 'signAt', 'taggedTextAt', 'begins'] },
     ],
     words: [

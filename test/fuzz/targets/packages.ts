@@ -1,6 +1,8 @@
 /** What an index and a package say of themselves, and what code asks of them. */
 
-import type { FileHandle } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Target } from '../engine.ts';
 
 const BASE = new URL('https://example.org/simple/a/');
@@ -14,7 +16,10 @@ export async function packages(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { checkPackageName, parseRequirement } = await import('../../../src/protocol/requirement.ts');
   const { Failed } = await import('../../../src/namespaces/deps/resolver/resolver-limits.ts');
-  const { consoleScripts } = await import('../../../src/namespaces/deps/resolver/wheel.ts');
+  const { consoleScripts, readWheelMetadata, unpackWheel } = await import(
+    '../../../src/namespaces/deps/resolver/wheel.ts'
+  );
+  const { DEFAULT_LIMITS } = await import('../../../src/namespaces/deps/resolver/resolver-limits.ts');
   const { parseCondition, satisfies, splitConditions, wantsPrereleases } = await import(
     '../../../src/namespaces/deps/resolver/pep440.ts'
   );
@@ -25,6 +30,8 @@ export async function packages(): Promise<Target> {
   const { parseFileName } = await import('../../../src/namespaces/deps/resolver/package-index.ts');
   const { readContent } = await import('../../../src/namespaces/deps/resolver/zip.ts');
   const { readDirectory, staysInside } = await import('../../../src/namespaces/deps/resolver/zip.ts');
+
+  const { signal } = new AbortController();
 
   const page = (type: string) => (text: string) => {
     for (const { filename, url } of readPage(text, type, BASE) ?? []) {
@@ -75,6 +82,28 @@ export async function packages(): Promise<Target> {
       const content = await readContent(file, entry, LIMITS.unpackedBytes);
       if (content.length !== entry.bytes) throw new Error('more or less than was said');
     }
+    if (bytes.length % SELDOM === 0) await unpacked(bytes);
+  };
+
+  /** Beside the folder of a wheel. */
+  let written: string[] = [];
+
+  /** Of what a wheel holds, nothing comes to lie outside of its folder. */
+  const unpacked = async (bytes: Buffer): Promise<void> => {
+    const around = await mkdtemp(join(tmpdir(), 'cella-fuzz-'));
+    const [path, folder] = [join(around, 'a.whl'), join(around, 'target')];
+    const limits = { ...DEFAULT_LIMITS, ...LIMITS };
+    try {
+      await writeFile(path, bytes);
+      await unpackWheel(path, { folder, pure: bytes.at(-1) === 1, limits, signal }).catch((error) => {
+        // A file where another one needs a folder.
+        if (!['EEXIST', 'ENOTDIR', 'EISDIR'].includes(error.code)) throw error;
+      });
+      await readWheelMetadata(path, limits);
+    } finally {
+      written = (await readdir(around)).filter((name) => name !== 'a.whl' && name !== 'target');
+      await rm(around, { recursive: true, force: true });
+    }
   };
   const attempt = (error: unknown) => {
     if (!(error instanceof Failed) && !(error instanceof CellaError && error.code === 'DEPS_INVALID')) throw error;
@@ -108,7 +137,10 @@ export async function packages(): Promise<Target> {
           'splitConditions',
         ],
       },
-      { file: 'namespaces/deps/resolver/wheel.ts', functions: ['consoleScripts'] },
+      {
+        file: 'namespaces/deps/resolver/wheel.ts',
+        functions: ['consoleScripts', 'readWheelMetadata', 'unpackWheel', 'installPath', 'script'],
+      },
       { file: 'namespaces/deps/resolver/package-index.ts', functions: ['linksIn', 'attributesIn', 'decodeEntities'] },
       {
         file: 'namespaces/deps/resolver/pep508.ts',
@@ -198,7 +230,13 @@ export async function packages(): Promise<Target> {
     take: (input) => {
       const end = input.indexOf(10);
       const kind = input.toString('latin1', 0, Math.max(0, end));
-      if (kind === 'zip') return zip(Buffer.from(input.subarray(end + 1))).catch(attempt);
+      if (kind === 'zip') {
+        return zip(Buffer.from(input.subarray(end + 1)))
+          .catch(attempt)
+          .then(() => {
+            if (written.length > 0) throw new Error(`it has written ${written}`);
+          });
+      }
       const text = input.toString('utf8', end + 1);
       const known = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
       for (const read of known ? [known] : Object.values(kinds)) attempted(() => read(text));

@@ -12,7 +12,7 @@ export async function rpc(): Promise<Target> {
     parser: [
       {
         file: 'lib/line-splitter.ts',
-        functions: ['LineSplitter', 'push', 'end', 'heldBytes', '#take', '#hold', '#forget'],
+        functions: ['LineSplitter', 'push', 'end', 'heldBytes', '#take', '#hold', '#release'],
       },
       { file: 'protocol/rpc-message.ts', functions: ['parseMessage', 'classify', 'invalidMessage', 'idOf'] },
     ],
@@ -77,7 +77,7 @@ export async function runner(): Promise<Target> {
       else peer.on(method as typeof words.ReportProgress, () => {});
     }
     peer.start();
-    const asked = [peer.call(words.Ping, {}), peer.call(words.StopTask, { turn_id: 'trn_0123456789abcdef' })];
+    const asked = [peer.call(words.Ping, {}), peer.call(words.StopTurn, { turn_id: 'trn_0123456789abcdef' })];
     const outcomes = await Promise.allSettled([peer.closed, ...asked]);
     for (const outcome of outcomes) {
       if (outcome.status === 'rejected' && !(outcome.reason instanceof CellaError)) throw outcome.reason;
@@ -109,18 +109,9 @@ export async function runner(): Promise<Target> {
     parser: [
       {
         file: 'protocol/rpc-peer.ts',
-        functions: [
-          'IncomingCalls',
-          'handle',
-          'on',
-          'notify',
-          'begin',
-          'stopAll',
-          '#work',
-          '#told',
-          'describeFirstIssue',
-        ],
+        functions: ['IncomingCalls', 'handle', 'on', 'notify', 'begin', 'stopAll', '#work', '#toWireError'],
       },
+      { file: 'protocol/parse.ts', functions: ['describeProblems', 'explain'] },
       { file: 'protocol/rpc-message.ts', functions: ['decodeError', 'isCode', 'codeOf', 'protocolError'] },
       {
         file: 'protocol/rpc-peer.ts',

@@ -5,12 +5,16 @@ import type { Target } from '../engine.ts';
 export async function tools(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { parseTool } = await import('../../../src/namespaces/tools/parse-tool.ts');
+  const { toolInfo, toPyValue } = await import('../../../src/namespaces/tools/tool-definition.ts');
   return {
     name: 'tools',
     parser: [
       { file: 'namespaces/tools/parse-tool.ts' },
       { file: 'namespaces/tools/tool-definition.ts' },
-      { file: 'namespaces/tools/parameters.ts', functions: ['parametersOf', 'checkParameters', 'yamlPath'] },
+      {
+        file: 'namespaces/tools/parameters.ts',
+        functions: ['parametersOf', 'checkParameters', 'yamlPath', 'identifier', 'definedFields'],
+      },
       { file: 'namespaces/tools/placeholders.ts', functions: ['placeholders', 'urlTemplateProblem'] },
     ],
     words: [
@@ -31,7 +35,7 @@ export async function tools(): Promise<Target> {
     ],
     take: (input) => {
       try {
-        parseTool(input.toString(), 'fuzzed');
+        toPyValue(toolInfo(parseTool(input.toString(), 'fuzzed')));
       } catch (error) {
         if (!(error instanceof CellaError) || error.code !== 'TOOL_INVALID') throw error;
       }
@@ -74,10 +78,10 @@ export async function calls(): Promise<Target> {
   const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/cli-tool.ts');
   const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http-tool.ts');
   const { responseValue } = await import('../../../src/namespaces/tools/http-tool.ts');
-  const { parseJson } = await import('../../../src/namespaces/tools/tool-output.ts');
-  const { readJson } = await import('../../../src/namespaces/tools/tool-output.ts');
+  const { parseToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
+  const { readToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
   const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-calls.ts');
-  const { MessageLines } = await import('../../../src/namespaces/tools/mcp-connection.ts');
+  const { messagesOf } = await import('../../../src/namespaces/tools/mcp-messages.ts');
   const { mcpValue } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { pythonName, schemaParameters } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { parseTool } = await import('../../../src/namespaces/tools/parse-tool.ts');
@@ -89,7 +93,7 @@ export async function calls(): Promise<Target> {
   const SECRETS = ['s3cr3t'];
 
   const givenIn = async (text: string) => {
-    const { positional, named } = Object(await parseJson(text, 'It'));
+    const { positional, named } = Object(await parseToolJson(text, 'It'));
     return { positional: Array.isArray(positional) ? positional : [], named: Object(named) };
   };
   const kinds: Readonly<Record<string, (text: string) => unknown>> = {
@@ -127,14 +131,12 @@ export async function calls(): Promise<Target> {
     },
     // In steps or at once: both take the same.
     json: async (text) => {
-      const [slow, fast] = await Promise.allSettled([readJson(text), parseJson(text, 'It')]);
+      const [slow, fast] = await Promise.allSettled([readToolJson(text), parseToolJson(text, 'It')]);
       if (slow.status !== fast.status) throw new Error(`one reads it, and the other does not: ${text}`);
       if (slow.status === 'rejected') throw slow.reason;
     },
-    lines: (text) => {
-      const lines = new MessageLines();
-      const bytes = Buffer.from(text);
-      for (let at = 0; at < bytes.length; at += 50) lines.push(bytes.subarray(at, at + 50));
+    lines: async (text) => {
+      for await (const message of messagesOf(inPieces(Buffer.from(text), 50))) JSON.stringify(message);
     },
     response: async (text) => {
       const [type = '', ...rest] = text.split('\n');
@@ -151,13 +153,19 @@ export async function calls(): Promise<Target> {
         file: 'namespaces/tools/cli-tool.ts',
         functions: ['buildArgv', 'refuse', 'texts', 'optionArgv', 'flagOf', 'textProblem', 'shownCommand'],
       },
-      { file: 'namespaces/tools/http-tool.ts', functions: ['prepareRequest', 'shownRequest', 'shownBody'] },
+      {
+        file: 'namespaces/tools/http-tool.ts',
+        functions: ['prepareRequest', 'shownRequest', 'shownBody'],
+      },
       { file: 'namespaces/tools/http-tool.ts', functions: ['responseValue', 'kindOf'] },
-      { file: 'namespaces/tools/tool-output.ts', functions: ['parseJson', 'tooDeep', 'jsonProblem'] },
+      {
+        file: 'namespaces/tools/tool-output.ts',
+        functions: ['parseToolJson', 'tooDeep', 'jsonProblem', 'decodeWhole'],
+      },
       {
         file: 'namespaces/tools/tool-output.ts',
         functions: [
-          'readJson',
+          'readToolJson',
           'numberOf',
           'step',
           '#begin',
@@ -173,11 +181,11 @@ export async function calls(): Promise<Target> {
         ],
       },
       { file: 'namespaces/tools/mcp-calls.ts', functions: ['prepareMcp', 'withoutDefault', 'unlisted', 'noSuchTool'] },
-      { file: 'namespaces/tools/mcp-connection.ts', functions: ['push', '#read'] },
+      { file: 'namespaces/tools/mcp-messages.ts', functions: ['messagesOf', 'parsed'] },
       { file: 'namespaces/tools/mcp-calls.ts', functions: ['mcpValue', 'textOf', 'partValue', 'bounded', 'tooLarge'] },
       {
         file: 'namespaces/tools/mcp-calls.ts',
-        functions: ['firstType', 'schemaParameters', 'takesMore', 'schemaProblem', 'pythonName'],
+        functions: ['knownType', 'schemaParameters', 'takesMore', 'schemaProblem', 'pythonName'],
       },
       {
         file: 'namespaces/tools/parameters.ts',
@@ -226,4 +234,8 @@ export async function calls(): Promise<Target> {
       }
     },
   };
+}
+
+async function* inPieces(bytes: Buffer, length: number): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
 }

@@ -3,7 +3,7 @@
 import { chmod, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { isSandboxUid } from '../../../src/sandbox/spec.ts';
+import { isSandboxUid } from '../../../src/sandbox/sandbox-user.ts';
 import { recordingUv } from '../../contract/deps/installers.ts';
 import { openDeps, openPlace, PYTHON } from '../../support/packages/deps.ts';
 

@@ -1,14 +1,26 @@
 /** The disk under a server: full, read-only, or ended by an error. Each has a disk of its own, in mounts of its own. */
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { codeOf, endAsItCan, endInOrder, newSession, pythonFlags, run, Tenant } from '../../faults/server/tenant.ts';
+import { claudeProgram } from '../../../src/agents/claude/program.ts';
+import {
+  CheckedSession,
+  codeOf,
+  endAsItCan,
+  endInOrder,
+  newSession,
+  pythonFlags,
+  run,
+} from '../../faults/server/checked-session.ts';
 import { checkEndings, readLog } from '../../soak/log.ts';
-import { Cella } from '../../support/cli/command.ts';
+import { Cella, launcher } from '../../support/cli/command.ts';
+import { canHang, HangingDisk } from '../../support/processes/hanging-disk.ts';
+import { overSocket } from '../../support/servers/followers.ts';
 import { Served } from '../../support/servers/serve-process.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
@@ -30,6 +42,8 @@ test('while the disk is full it is not ready and says so, and all goes on when t
   await using served = await Served.start(cella, flags, { around });
   const id = await newSession(served);
   await run(served, id, 'kept = 1');
+  let lastSeq = Number.POSITIVE_INFINITY;
+  const followers = await Promise.all([1, 2].map(() => overSocket(served, id, ({ seq }) => seq >= lastSeq)));
   const filler = join(served.dataDir, 'filler');
   fill(filler);
   await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('STORAGE_FAILED');
@@ -37,7 +51,16 @@ test('while the disk is full it is not ready and says so, and all goes on when t
   for (const path of [filler, `${filler}.rest`]) rmSync(path);
   await expect.poll(() => codeOf(served.ask('GET /ready'))).toBe('ok');
   await expect.poll(() => codeOf(run(served, id, 'kept = 2'))).toBe('ok');
-  checkEndings(id, await readLog(served, id));
+  const log = await readLog(served, id);
+  checkEndings(id, log);
+  // Who followed all the time was told the same, without a gap.
+  lastSeq = log.length + 1;
+  await run(served, id, 'kept = 3');
+  for (const { seen } of followers) {
+    const seqs = (await seen).map(({ seq }) => seq);
+    expect(seqs.length).toBeGreaterThanOrEqual(lastSeq);
+    expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+  }
 });
 
 test('a server in the background ends by `serve stop` while its disk, with its log, is full', async () => {
@@ -118,9 +141,9 @@ test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, 
     .join('; ');
   const around = ['unshare', '--mount', 'sh', '-ec', `${script}; exec "$@"`, 'sh'];
   const served = await Served.start(cella, flags, { around });
-  const tenant = await Tenant.of(served, 'kept');
-  await tenant.run('kept = 1');
-  await tenant.call('POST', '/hibernate');
+  const session = await CheckedSession.of(served, 'kept');
+  await session.run('kept = 1');
+  await session.call('POST', '/hibernate');
   const remount = (how: 'ro' | 'rw') => {
     for (const path of mounts) {
       const inside = ['--target', String(served.pid), '--mount', 'mount', '-o', `remount,${how}`, path];
@@ -128,15 +151,15 @@ test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, 
     }
   };
   remount('ro');
-  const file = `PUT /v1/sessions/${tenant.id}/files/content?path=a.txt`;
+  const file = `PUT /v1/sessions/${session.id}/files/content?path=a.txt`;
   expect(await codeOf(served.ask(file, { body: 'text' }))).toBe('STORAGE_FAILED');
-  await tenant.run('kept = 2');
-  expect(await tenant.call('POST', '/save')).toMatchObject({ code: 'STORAGE_FAILED' });
+  await session.run('kept = 2');
+  expect(await session.call('POST', '/save')).toMatchObject({ code: 'STORAGE_FAILED' });
   remount('rw');
   expect(await codeOf(served.ask(file, { body: 'text' }))).toBe('ok');
-  await expect.poll(() => tenant.run('kept = 3')).toMatchObject({ status: 'ok' });
-  expect(await codeOf(served.ask(`POST /v1/sessions/${tenant.id}/save`))).toBe('ok');
-  await tenant.check();
+  await expect.poll(() => session.run('kept = 3')).toMatchObject({ status: 'ok' });
+  expect(await codeOf(served.ask(`POST /v1/sessions/${session.id}/save`))).toBe('ok');
+  await session.check();
   await endInOrder(served);
 });
 
@@ -149,18 +172,157 @@ test('saves on a disk that hangs again and again take their time, and nothing th
   execFileSync('mkfs.ext4', ['-q', image]);
   using cella = new Cella();
   const served = await Served.start(cella, flags, { around: withDisk(cella.dataDir, `-o loop ${image}`) });
-  const tenants = await Promise.all(Array.from({ length: 20 }, (_, n) => Tenant.of(served, `slow-${n}`)));
-  await Promise.all(tenants.map((tenant, n) => tenant.run(`kept = ${n}`)));
+  const sessions = await Promise.all(Array.from({ length: 20 }, (_, n) => CheckedSession.of(served, `slow-${n}`)));
+  await Promise.all(sessions.map((session, n) => session.run(`kept = ${n}`)));
   const inside = ['--target', String(served.pid), '--mount', 'sh', '-c'];
   const script = 'for n in $(seq 12); do fsfreeze -f "$1"; sleep 0.3; fsfreeze -u "$1"; sleep 0.05; done';
   const stutter = once(spawn('nsenter', [...inside, script, 'sh', cella.dataDir], { stdio: 'ignore' }), 'exit');
   await Promise.all(
-    tenants.map(async (tenant, n) => {
-      expect(await tenant.call('POST', '/hibernate')).not.toHaveProperty('code');
-      expect(await tenant.run('kept')).toMatchObject({ value: n });
+    sessions.map(async (session, n) => {
+      expect(await session.call('POST', '/hibernate')).not.toHaveProperty('code');
+      expect(await session.run('kept')).toMatchObject({ value: n });
     }),
   );
   expect(await stutter).toEqual([0, null]);
-  for (const tenant of tenants) await tenant.check();
+  for (const session of sessions) await session.check();
   await endInOrder(served);
 });
+
+test.skipIf(!canHang)('a folder on a disk that hangs holds up its own sessions, and nobody else', async () => {
+  await using disk = await HangingDisk.mount();
+  using cella = new Cella();
+  const served = await Served.start(cella, flags);
+  const neighbour = await CheckedSession.of(served, 'neighbour');
+  await neighbour.run('kept = 1');
+  const open = async (agentKey: string) => {
+    const body = { agentKey, cwd: disk.path, sandbox: 'off' };
+    return new CheckedSession(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body })).id);
+  };
+  const [awake, asleep] = [await open('awake'), await open('asleep')];
+  await awake.run('kept = 2');
+  await disk.hang();
+  // As many as one user may have at a time.
+  const files = await Promise.all(Array.from({ length: 4 }, () => awake.call('GET', '/files')));
+  for (const listing of files) expect(listing).toEqual({ code: 'STORAGE_FAILED' });
+  expect(await neighbour.call('GET', '/files')).toMatchObject({ files: [] });
+  expect(await codeOf(open('fresh'))).toBe('STORAGE_FAILED');
+  expect(await asleep.run('1')).toMatchObject({ code: 'STORAGE_FAILED' });
+  expect(await neighbour.run('kept')).toMatchObject({ value: 1 });
+  expect(await neighbour.call('POST', '/save')).not.toHaveProperty('code');
+  await disk.answer();
+  await expect.poll(() => awake.call('GET', '/files')).toMatchObject({ files: [] });
+  expect(await asleep.run('6 * 7')).toMatchObject({ value: 42 });
+  expect(await awake.run('kept')).toMatchObject({ value: 2 });
+  for (const session of [neighbour, awake, asleep]) await session.check();
+  await endInOrder(served);
+});
+
+test.skipIf(!canHang)(
+  'folders that hang leave one that answers to those who name it, also to the same user',
+  async () => {
+    await using mounted = new AsyncDisposableStack();
+    const disks: HangingDisk[] = [];
+    for (let count = 0; count < 6; count++) disks.push(mounted.use(await HangingDisk.mount()));
+    using cella = new Cella();
+    const served = await Served.start(cella, flags);
+    const open = async ({ path }: HangingDisk) => {
+      const body = { agentKey: path, cwd: path, sandbox: 'off' };
+      return new CheckedSession(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body })).id);
+    };
+    const [working, ...others] = await Promise.all(disks.map(open));
+    await Promise.all(others.map((session) => session.run('1')));
+    await Promise.all(disks.slice(1).map((disk) => disk.hang()));
+    const listings = await Promise.all(others.map((session) => session.call('GET', '/files')));
+    for (const listing of listings) expect(listing).toEqual({ code: 'STORAGE_FAILED' });
+    expect(await working?.run('6 * 7')).toMatchObject({ value: 42 });
+    expect(await working?.call('GET', '/files')).toMatchObject({ files: [] });
+    await Promise.all(disks.map((disk) => disk.answer()));
+    for (const session of others) {
+      await expect.poll(() => session.call('GET', '/files')).toMatchObject({ files: [] });
+      await session.check();
+    }
+    await endInOrder(served);
+  },
+);
+
+test.skipIf(!canHang)('a folder that hangs under watches, forks and agents keeps nobody else waiting', async () => {
+  await using disk = await HangingDisk.mount();
+  using cella = new Cella();
+  const program = join(cella.dataDir, 'programs', 'claude', claudeProgram.version, 'node_modules');
+  for (const [part = ''] of claudeProgram.parts) mkdirSync(join(program, part), { recursive: true });
+  const served = await Served.start(cella, flags);
+  await served.ask('PUT /v1/credentials/anthropic', { body: { value: 'sk-ant-0123456789' } });
+  const neighbour = await CheckedSession.of(served, 'neighbour');
+  const watches: Promise<string>[] = [];
+  const open = async (agentKey: string) => {
+    const body = { agentKey, cwd: disk.path, sandbox: 'off' };
+    const session = new CheckedSession(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body })).id);
+    await session.run('1');
+    const path = new URL(`/v1/sessions/${session.id}/files/watch?path=`, served.url);
+    const headers = { authorization: `Bearer ${served.token}` };
+    const begun = await Promise.all(Array.from({ length: 20 }, () => fetch(path, { headers })));
+    watches.push(...begun.map((answer) => answer.text()));
+    return session;
+  };
+  // Together they watch more often than the server has threads.
+  const [one, other] = [await open('one'), await open('other')];
+  await disk.hang();
+  let over = false;
+  const fork = one.call('POST', '/fork', { agentKey: 'fork' });
+  const turn = other.call<{ error?: { code: string } }>('POST', '/prompt', { prompt: 'Go.' });
+  // Each watch looks once a second whether its folder is still there.
+  const ended = Promise.allSettled([fork, turn, ...watches]).finally(() => {
+    over = true;
+  });
+  for (let round = 0; !over; round++) {
+    await neighbour.run(`kept = ${round}`);
+    expect(await neighbour.call('POST', '/save')).not.toHaveProperty('code');
+  }
+  await ended;
+  expect(await fork).toEqual({ code: 'STORAGE_FAILED' });
+  expect(await turn).toMatchObject({ error: { code: 'STORAGE_FAILED' } });
+  await disk.answer();
+  await neighbour.check();
+  await endInOrder(served);
+});
+
+/** A user that has no other processes, if that user can read this checkout. */
+const user = String(randomInt(70_000, 2_000_000));
+const asUser = ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
+const userCanRun = spawnSync(asUser[0] ?? '', [...asUser.slice(1), 'test', '-r', launcher]).status === 0;
+
+test.skipIf(!canHang || !userCanRun)(
+  'a folder that hangs holds up no kernel of others on the host of an ordinary user, and its own session is answered',
+  async () => {
+    await using disk = await HangingDisk.mount();
+    using cella = new Cella();
+    for (const folder of [cella.dataDir, cella.temporary]) execFileSync('chown', [`${user}:${user}`, folder]);
+    const served = await Served.start(cella, flags, { around: asUser });
+    const neighbour = await CheckedSession.of(served, 'neighbour');
+    await neighbour.run('kept = 1');
+    const body = { agentKey: 'stuck', cwd: disk.path };
+    const stuck = new CheckedSession(served, (await served.ask<{ id: string }>('POST /v1/sessions', { body })).id);
+    await stuck.run('kept = 2');
+    await disk.hang();
+    expect(await stuck.run("open('a', 'w')", { timeoutMs: 100 })).toMatchObject({ status: 'timeout' });
+    expect(await stuck.run('1')).toMatchObject({ code: 'STORAGE_FAILED' });
+    expect(await stuck.call('POST', '/restart')).toMatchObject({ code: 'STORAGE_FAILED' });
+    expect(await neighbour.call('POST', '/restart')).not.toHaveProperty('code');
+    await disk.answer();
+    await expect.poll(() => stuck.run('6 * 7')).toMatchObject({ value: 42 });
+    await stuck.call('POST', '/hibernate');
+    // The server finds that the folder answers, and whoever opens it for the sandbox does not.
+    await disk.hang({ after: 1 });
+    const answer = stuck.run('1').then((result) => ({ of: 'stuck', result }));
+    const others = neighbour.call('POST', '/restart').then((result) => ({ of: 'neighbour', result }));
+    expect(await Promise.race([answer, others])).toMatchObject({ of: 'neighbour' });
+    expect((await others).result).not.toHaveProperty('code');
+    expect((await answer).result).toMatchObject({ code: 'STORAGE_FAILED' });
+    expect(await neighbour.run('6 * 7')).toMatchObject({ value: 42 });
+    await disk.answer();
+    await expect.poll(() => stuck.run('6 * 7')).toMatchObject({ value: 42 });
+    for (const session of [neighbour, stuck]) await session.check();
+    await endInOrder(served);
+  },
+  120_000,
+);

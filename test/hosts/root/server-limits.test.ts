@@ -1,14 +1,12 @@
 /** A server that its machine gives too little: processes, memory, room for temporary files, or a disk that answers. */
 
-import { execFileSync, spawnSync } from 'node:child_process';
-import { randomInt } from 'node:crypto';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { codeOf, endInOrder, pythonFlags, Tenant } from '../../faults/server/tenant.ts';
+import { CheckedSession, codeOf, endInOrder, pythonFlags } from '../../faults/server/checked-session.ts';
 import { Cella } from '../../support/cli/command.ts';
 import { ControlGroup } from '../../support/processes/control-groups.ts';
-import { templatesOf } from '../../support/processes/processes.ts';
 import { Served } from '../../support/servers/serve-process.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
@@ -17,10 +15,10 @@ test('without room for another process a kernel is a named error, and starts whe
   using cella = new Cella();
   await using group = new ControlGroup('pids');
   const served = await Served.start(cella, flags, { around: group.around });
-  const before = await Tenant.of(served, 'before');
+  const before = await CheckedSession.of(served, 'before');
   await before.run('kept = 1');
   group.limitProcesses(1);
-  const fresh = await Tenant.of(served, 'fresh');
+  const fresh = await CheckedSession.of(served, 'fresh');
   const refusal: unknown = await served
     .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
     .catch((error: unknown) => error);
@@ -30,7 +28,7 @@ test('without room for another process a kernel is a named error, and starts whe
   expect(await before.run('kept')).toMatchObject({ value: 1 });
   group.limitProcesses('max');
   await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
-  for (const tenant of [before, fresh]) await tenant.check();
+  for (const session of [before, fresh]) await session.check();
   await endInOrder(served);
 });
 
@@ -44,13 +42,13 @@ test('a server at the limit of its memory goes on, and loses nothing that was ac
   const around = [...group.around, 'unshare', '--mount', 'sh', '-ec', script, 'sh'];
   group.limitMemory(400 * 1024 ** 2);
   const served = await Served.start(cella, flags, { around });
-  const tenants = await Promise.all([1, 2, 3].map((n) => Tenant.of(served, `big-${n}`)));
+  const sessions = await Promise.all([1, 2, 3].map((n) => CheckedSession.of(served, `big-${n}`)));
   await Promise.all(
-    tenants.map(async (tenant) => {
-      for (let n = 0; n < 20; n++) expect(await tenant.run("'x' * 900_000")).toMatchObject({ status: 'ok' });
+    sessions.map(async (session) => {
+      for (let n = 0; n < 20; n++) expect(await session.run("'x' * 900_000")).toMatchObject({ status: 'ok' });
     }),
   );
-  for (const tenant of tenants) await tenant.check();
+  for (const session of sessions) await session.check();
   expect(group.outOfMemoryKills).toBe(0);
   await endInOrder(served);
 });
@@ -61,7 +59,7 @@ test('processes that do not end when they are killed hold up neither their calle
   const group = new ControlGroup('freezer');
   onTestFinished(() => group[Symbol.asyncDispose]());
   const served = await Served.start(cella, flags);
-  const [stuck, neighbour] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'neighbour')];
+  const [stuck, neighbour] = [await CheckedSession.of(served, 'stuck'), await CheckedSession.of(served, 'neighbour')];
   await stuck.run('kept = 1');
   await stuck.call('POST', '/save');
   await neighbour.run('kept = 2');
@@ -78,7 +76,7 @@ test('processes that do not end when they are killed hold up neither their calle
   await endInOrder(served);
   await group.thaw();
   const again = await Served.start(cella, flags);
-  for (const tenant of [stuck, neighbour]) await tenant.check(again);
+  for (const session of [stuck, neighbour]) await session.check(again);
   await endInOrder(again);
 });
 
@@ -87,12 +85,12 @@ test('a kernel that is frozen with names to save does not hold up the end, also 
   const [first, second] = [new ControlGroup('freezer'), new ControlGroup('freezer')];
   for (const group of [first, second]) onTestFinished(() => group[Symbol.asyncDispose]());
   const served = await Served.start(cella, flags);
-  const freeze = async (tenant: Tenant, group: ControlGroup) => {
-    const { kernel, supervisor } = await tenant.processes();
+  const freeze = async (session: CheckedSession, group: ControlGroup) => {
+    const { kernel, supervisor } = await session.processes();
     for (const pid of [kernel, supervisor]) group.add(pid);
     await group.freeze();
   };
-  const [stuck, idle] = [await Tenant.of(served, 'stuck'), await Tenant.of(served, 'idle')];
+  const [stuck, idle] = [await CheckedSession.of(served, 'stuck'), await CheckedSession.of(served, 'idle')];
   await stuck.run('kept = 1');
   await stuck.call('POST', '/save');
   await freeze(stuck, first);
@@ -105,38 +103,11 @@ test('a kernel that is frozen with names to save does not hold up the end, also 
   await endInOrder(served);
   await second.thaw();
   const again = await Served.start(cella, flags);
-  for (const tenant of [stuck, idle]) await tenant.check(again);
+  for (const session of [stuck, idle]) await session.check(again);
   // What could not be saved is lost, and what was saved before is there.
   expect(await stuck.at(again).run('kept')).toMatchObject({ value: 1 });
   expect(await idle.at(again).run('kept')).toMatchObject({ value: 2 });
   await endInOrder(again);
-});
-
-test('too few processes for an ordinary user are named, and kernels start when there are enough', async () => {
-  using cella = new Cella();
-  // Of a user that has no other processes.
-  const user = String(randomInt(70_000, 2_000_000));
-  for (const folder of [cella.dataDir, cella.temporary]) execFileSync('chown', [`${user}:${user}`, folder]);
-  const as = ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
-  const served = await Served.start(cella, flags, { around: as });
-  const before = await Tenant.of(served, 'before');
-  await before.run('kept = 1');
-  await before.call('POST', '/save');
-  const [program = '', ...words] = as;
-  const limit = (count: number) =>
-    execFileSync(program, [...words, 'prlimit', '--pid', String(served.pid), `--nproc=${count}:`]);
-  limit(1);
-  for (const { pid } of templatesOf(served.pid)) process.kill(pid, 'SIGKILL');
-  const fresh = await Tenant.of(served, 'fresh');
-  const refusal: unknown = await served
-    .ask(`POST /v1/sessions/${fresh.id}/execute`, { body: { code: '1' } })
-    .catch((error: unknown) => error);
-  expect(refusal).toMatchObject({ code: 'TEMPLATE_FAILED', message: expect.stringContaining('ulimit -u') });
-  limit(4096);
-  await expect.poll(() => fresh.run('6 * 7')).toMatchObject({ value: 42 });
-  await expect.poll(() => before.run('kept')).toMatchObject({ value: 1 });
-  for (const tenant of [before, fresh]) await tenant.check();
-  await endInOrder(served);
 });
 
 test('a full folder for temporary files is no obstacle to kernels', async () => {
@@ -144,14 +115,14 @@ test('a full folder for temporary files is no obstacle to kernels', async () => 
   const script = `mount -t tmpfs -o size=16m,mode=1777 none '${cella.temporary}'; exec "$@"`;
   const around = ['unshare', '--mount', 'sh', '-ec', script, 'sh'];
   const served = await Served.start(cella, flags, { around });
-  const before = await Tenant.of(served, 'before');
+  const before = await CheckedSession.of(served, 'before');
   await before.run('kept = 1');
   const filler = join(`/proc/${served.pid}/root`, cella.temporary, 'filler');
   spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k'], { stdio: 'ignore' });
   expect(await before.run('kept')).toMatchObject({ value: 1 });
-  const fresh = await Tenant.of(served, 'fresh');
+  const fresh = await CheckedSession.of(served, 'fresh');
   expect(await fresh.run('6 * 7')).toMatchObject({ value: 42 });
   expect(await codeOf(served.ask('GET /ready'))).toBe('ok');
-  for (const tenant of [before, fresh]) await tenant.check();
+  for (const session of [before, fresh]) await session.check();
   await endInOrder(served);
 });

@@ -1,4 +1,4 @@
-/** The hostile tenant on the host of an ordinary user. */
+/** The hostile user on the host of an ordinary user. */
 
 import { attackTable } from '../../attack/row.ts';
 import { rows } from '../../attack/rows.ts';

@@ -1,6 +1,6 @@
 /** Wrong tokens and logins are slowed down for whoever sends them, and for nobody else. */
 
-import { request } from 'node:http';
+import { type RequestOptions, request } from 'node:http';
 import { beforeEach, expect, it } from 'vitest';
 import type { AuditRecord } from '../../../src/protocol/access-models.ts';
 import { type CallOptions, TestServer } from '../../support/servers/server.ts';
@@ -40,22 +40,39 @@ it.each([
   },
 );
 
+/** Asks with a token, over a connection of these options. */
+function statusOf(token: string, options: RequestOptions): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, ...options.headers };
+    request({ path: '/v1/me', ...options, headers }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
 it('the socket in the data folder counts wrong tokens too', async () => {
-  const statusOf = () =>
-    new Promise<number>((resolve, reject) => {
-      const headers = { authorization: `Bearer ${wrong(0)}`, host: 'cella' };
-      request({ socketPath: server.facts.socketPath, path: '/v1/me', headers }, (response) => {
-        response.resume();
-        resolve(response.statusCode ?? 0);
-      })
-        .on('error', reject)
-        .end();
-    });
+  const options = { socketPath: server.facts.socketPath, headers: { host: 'cella' } };
   const statuses: number[] = [];
-  for (let count = 0; count < ATTEMPTS; count++) statuses.push(await statusOf());
+  for (let count = 0; count < ATTEMPTS; count++) statuses.push(await statusOf(wrong(0), options));
   expect(statuses[0]).toBe(401);
   expect(statuses.at(-1)).toBe(429);
 });
+
+it.runIf(process.platform === 'linux')(
+  'guesses at one token count together, however many addresses they come from',
+  async () => {
+    const { port } = new URL(server.url);
+    const from = (count: number) => ({ host: '127.0.0.1', port, localAddress: `127.0.1.${count + 1}` });
+    const statuses: number[] = [];
+    for (let count = 0; count < ATTEMPTS; count++) statuses.push(await statusOf(wrong(0), from(count)));
+    expect(statuses[0]).toBe(401);
+    expect(statuses.at(-1)).toBe(429);
+    expect(await statusOf(wrong(1), from(ATTEMPTS))).toBe(401);
+  },
+);
 
 it('a viewer cannot fill the audit log with logins and tokens either', async () => {
   const token = await server.user('vera', 'viewer');

@@ -1,7 +1,19 @@
 /** Every route of a server's own document, tried by everybody who might: what each gets is what the document says. */
 
-import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
 import type { OpenApiDocument, Operation } from '../../../src/server/http/openapi.ts';
+import {
+  agentServer,
+  hostileRunner,
+  KEY,
+  namedPrograms,
+  prompt,
+  setKey,
+  until,
+} from '../../support/servers/agent-server.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 const rights = ['view', 'use', 'manage'] as const;
 type Right = (typeof rights)[number];
@@ -27,56 +39,55 @@ export interface Tried {
   readonly wrong: readonly string[];
 }
 
-export async function tryRoutesByRole(url: string, adminToken: string): Promise<Tried> {
+/** Nobody is slowed down here: a route that only says "later" would be open to whoever comes later. */
+const UNLIMITED = { perSecond: 1_000_000, burst: 1_000_000 };
+
+export async function tryRoutesByRole(): Promise<Tried> {
+  await using server = await agentServer({
+    ...{ modelUrl: 'http://127.0.0.1:9', runner: await hostileRunner(), programs: await namedPrograms() },
+    ...{ rates: UNLIMITED, credentialRates: UNLIMITED },
+  });
   const ask = async (what: string, token: string | null, body?: unknown) => {
-    const [method = 'GET', path = '/'] = what.split(' ');
     const over = new AbortController();
-    const response = await fetch(new URL(path, url), {
-      ...{ method, redirect: 'manual', signal: over.signal },
-      headers: token === null ? {} : { authorization: `Bearer ${token}` },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+    const response = await server.fetch(what, { token, body, signal: over.signal });
     // Some answers never end.
     const isJson = response.headers.get('content-type') === 'application/json';
     const json: unknown = isJson ? await response.json() : {};
     over.abort();
     return { status: response.status, json: Object(json) };
   };
-  const made = randomBytes(4).toString('hex');
-  const user = async (name: string, role: string, more: object = {}): Promise<string> => {
-    await ask('POST /v1/users', adminToken, { name: `${name}-${made}`, role });
-    const { json } = await ask('POST /v1/tokens', adminToken, { name: 'roles', user: `${name}-${made}`, ...more });
-    return String(json.token);
-  };
-  const owner = await user('owner', 'member');
-  const sharedWith = rights.map((right) => ({ user: `member-${right}-${made}`, right }));
+  const owner = await server.user('owner', 'member');
+  // What a share gives is bounded by the role: a viewer who may manage may still only look.
+  const shares = [
+    ...rights.map((right) => ({ user: `member-${right}`, right })),
+    { user: 'onlooker', right: 'manage' },
+  ];
   const everyone: Who[] = [
     { name: 'nobody', token: null },
-    { name: 'an expired token', token: await user('late', 'member', { expiresInMs: 1 }) },
-    { name: 'an agent’s session token', token: `cst_${'a'.repeat(16)}_${'A'.repeat(43)}` },
-    { name: 'a viewer without a share', token: await user('viewer', 'viewer'), role: 'viewer' },
-    { name: 'a viewer with all rights', token: await user('onlooker', 'viewer'), role: 'viewer', right: 'view' },
-    { name: 'a member without a share', token: await user('member', 'member'), role: 'member' },
+    { name: 'an expired token', token: await server.user('late', 'member', { expiresInMs: 1 }) },
+    { name: 'a session token that is forged', token: `cst_${'a'.repeat(16)}_${'A'.repeat(43)}` },
+    { name: 'a viewer without a share', token: await server.user('viewer', 'viewer'), role: 'viewer' },
+    { name: 'a viewer with all rights', token: await server.user('onlooker', 'viewer'), role: 'viewer', right: 'view' },
+    { name: 'a member without a share', token: await server.user('member', 'member'), role: 'member' },
   ];
   for (const right of rights) {
-    const token = await user(`member-${right}`, 'member');
+    const token = await server.user(`member-${right}`, 'member');
     everyone.push({ name: `a member who may ${right}`, token, role: 'member', right });
   }
-  // What a share gives is bounded by the role: a viewer who may manage may still only look.
-  const shares = [...sharedWith, { user: `onlooker-${made}`, right: 'manage' }];
-  const { json: session } = await ask('POST /v1/sessions', owner, { agentKey: `roles ${made}`, shares });
-  const { json: document } = await ask('GET /openapi.json', adminToken);
+  const { id } = await server.session({ agentKey: 'roles', permissionTimeoutMs: 0, shares }, owner);
+  const agent = await agentToken(server, id, owner);
+  const { json: document } = await ask('GET /openapi.json', server.token);
   const routes = Object.entries((document as OpenApiDocument).paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, ...operation })),
   );
   const wrong: string[] = [];
   let calls = 0;
-  for (const { method, path, description, security } of routes) {
-    const what = `${method} ${path}`;
-    const real = path.replace('{id}', String(session.id)).replaceAll(/\{\w+\}/g, 'some-name');
-    for (const who of everyone) {
+  const tryAll = async (who: Who) => {
+    for (const { method, path, description, security } of routes) {
+      const what = `${method} ${path}`;
       const expected = expectedOf({ description, security }, who);
       if (expected === 'let in' && SPARED.has(what)) continue;
+      const real = path.replace('{id}', id).replaceAll(/\{\w+\}/g, 'some-name');
       const body = method === 'get' || method === 'delete' ? undefined : {};
       const { status, json } = await ask(`${method.toUpperCase()} ${real}`, who.token, body);
       calls++;
@@ -84,12 +95,36 @@ export async function tryRoutesByRole(url: string, adminToken: string): Promise<
       const fits = given === expected || (given === 'forbidden' && expected === 'let in' && MORE.has(what));
       if (!fits) wrong.push(`${who.name}: ${what} (${description}) gave ${status} ${given}, expected ${expected}`);
     }
-  }
-  await ask(`DELETE /v1/sessions/${session.id}`, owner);
+  };
+  // Its turn waits for leave meanwhile; others, who may end it, come after it.
+  await tryAll({ name: 'a session token of a running turn', token: agent.token });
+  if ([401, 'nobody listens'].includes(await agent.knock())) wrong.push('its turn has ended meanwhile');
+  for (const who of everyone) await tryAll(who);
   return { calls, wrong };
 }
 
-type Outcome = 'let in' | 'closed' | 'forbidden' | 'hidden';
+/** What the runner of a turn that goes on speaks under; `knock` shows it where it is good. */
+async function agentToken(server: TestServer, id: string, owner: string) {
+  await setKey(server, KEY, owner);
+  await prompt(server, id, 'shown ls', { wait: false, token: owner });
+  const events = await until(server, id, ({ type }) => type === 'permission_requested');
+  const claim = events.flatMap((event) => (event.type === 'item_completed' && event.item === 'c' ? [event.text] : []));
+  const { session_token: token }: { session_token: string } = JSON.parse(claim[0] ?? '');
+  const gates = join(server.facts.dataDir, 'gates');
+  const socketPath = join(gates, readdirSync(gates)[0] ?? '', 'socket');
+  const knock = async () => {
+    const { promise, resolve } = Promise.withResolvers<number | string>();
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const sent = request({ socketPath, method: 'POST', path: '/mcp', headers, agent: false }, (response) => {
+      resolve(response.resume().statusCode ?? 0);
+    });
+    sent.on('error', () => resolve('nobody listens')).end('{}');
+    return await promise;
+  };
+  return { token, knock };
+}
+
+type Outcome = 'let in' | 'closed' | 'forbidden' | 'hidden' | 'slowed down' | 'broken';
 
 function expectedOf({ description, security }: Pick<Operation, 'description' | 'security'>, who: Who): Outcome {
   if (description === 'Needs no token.') return 'let in';
@@ -112,8 +147,8 @@ function outcomeOf(
   { error }: { error?: { code?: string; message?: string; details?: object } },
 ): Outcome {
   if (error?.code === 'UNAUTHENTICATED' && !error.message?.includes('code')) return 'closed';
-  // Wrong tokens without end are slowed down.
-  if (error?.code === 'RATE_LIMITED' && status === 429) return 'closed';
+  if (error?.code === 'RATE_LIMITED') return 'slowed down';
+  if (status >= 500) return 'broken';
   if (error?.code === 'FORBIDDEN' && !('privilege' in (error.details ?? {}))) return 'forbidden';
   if (error?.code === 'NOT_FOUND' && error.message?.includes('There is no session')) return 'hidden';
   return 'let in';

@@ -135,9 +135,12 @@ describe('the routes of the document', () => {
     const names: Record<string, string | undefined> = {
       ...{ user: 'onlooker', token: held.json.tokens[0]?.id, name: 'mine', provider: 'anthropic', rule: rule.json.id },
     };
+    await server.call('PUT /v1/artifacts/mine/content', { body: 'Of the owner.' });
     const seen = () =>
       Promise.all(
-        ['profiles', 'credentials', 'permission-rules', 'users'].map((what) => server.call(`GET /v1/${what}`)),
+        ['profiles', 'credentials', 'permission-rules', 'users', 'artifacts'].map((what) =>
+          server.call(`GET /v1/${what}`),
+        ),
       );
     const before = (await seen()).map(({ json }) => json);
     for (const json of before) expect(Object.values(json)).not.toContainEqual([]);
@@ -153,7 +156,7 @@ describe('the routes of the document', () => {
       });
       // What a stranger puts under the same name is its own.
       if (method === 'put') expect.soft({ what, status }).toEqual({ what, status: 200 });
-      else if (method !== 'delete' || !/profiles|credentials/.test(what)) {
+      else if (method !== 'delete' || !/profiles|credentials|artifacts|deps/.test(what)) {
         expect.soft({ what, refused: status === 403 || status === 404 }).toEqual({ what, refused: true });
       }
       expect.soft(text).not.toContain('Of the owner');

@@ -4,8 +4,8 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
-import { folderName } from '../../../src/storage/folder-name.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
+import { folderName } from '../../../src/storage/validation.ts';
 import { textOf } from '../../mcp/client.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
@@ -13,9 +13,9 @@ import { type Answer, TestServer } from '../../support/servers/server.ts';
 
 let server: TestServer;
 let dataDir: string;
-let ann: Tenant;
-let bob: Tenant;
-let admin: Tenant;
+let ann: SeparateUser;
+let bob: SeparateUser;
+let admin: SeparateUser;
 
 beforeAll(async () => {
   dataDir = await scratchFolder();
@@ -25,13 +25,13 @@ beforeAll(async () => {
     dataDir,
     session: { packages: { wheelFolders: [wheels], noIndex: true } },
   });
-  ann = await Tenant.of(await server.user('ann', 'member'));
-  bob = await Tenant.of(await server.user('bob', 'member'));
-  admin = await Tenant.of(server.token);
+  ann = await SeparateUser.of(await server.user('ann', 'member'));
+  bob = await SeparateUser.of(await server.user('bob', 'member'));
+  admin = await SeparateUser.of(server.token);
 });
 
 /** A user with a session of its own. */
-class Tenant {
+class SeparateUser {
   readonly token: string;
   readonly userId: string;
   readonly session: string;
@@ -42,9 +42,9 @@ class Tenant {
     this.session = session;
   }
 
-  static async of(token: string): Promise<Tenant> {
+  static async of(token: string): Promise<SeparateUser> {
     const { id, ownerId } = await server.session({ agentKey: 'main' }, token);
-    return new Tenant(token, ownerId, id);
+    return new SeparateUser(token, ownerId, id);
   }
 
   /** `what` is a method and a path behind that of a session. */
@@ -241,7 +241,7 @@ it('what a user had is gone with the user, forks by others too, and is not the n
   expect((await server.call('DELETE /v1/users/ann')).status).toBe(204);
   await expect(readdir(folder)).rejects.toThrow('ENOENT');
   expect((await bob.call('GET ', undefined, fork)).status).toBe(404);
-  const next = await Tenant.of(await server.user('ann', 'member'));
+  const next = await SeparateUser.of(await server.user('ann', 'member'));
   expect(await next.artifacts()).toEqual([]);
   expect((await next.call('GET /deps')).json).toEqual({ deps: [] });
   expect(await bob.artifacts()).toContain('bobs');

@@ -132,7 +132,7 @@ test('the folder of the sockets is closed to others, whatever the umask is, and 
 let both: Promise<readonly [Waiting, Waiting]> | undefined;
 /** One in the sandbox, and one that is not kept from the host. */
 const oneOfEach = () => {
-  both ??= waiting().then(async (enclosed) => [enclosed, await waiting({ sandbox: 'off' })] as const);
+  both ??= waiting().then(async (sandboxed) => [sandboxed, await waiting({ sandbox: 'off' })] as const);
   return both;
 };
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PROTOCOL_VERSION } from '../../../src/protocol/runner-methods.ts';
-import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { descendants } from '../../support/processes/processes.ts';
 import {
   agentServer,
@@ -53,7 +53,7 @@ async function metric(name: string): Promise<number> {
   return Number(line?.slice(name.length + 1));
 }
 
-const started = () => metric('cella_agents_started_total');
+const started = () => metric('cella_runners_started_total');
 const runners = () => descendants(process.pid).filter(({ command }) => command.includes('cella-runner.mjs serve'));
 
 /** All that a storage holds, as text; what was done is told in the audit log for ever. */
@@ -82,8 +82,8 @@ test('a prompt beyond the ceiling waits until a runner is free, and metrics tell
   const first = prompt(server, one.id, 'hang');
   await until(server, one.id, ({ type }) => type === 'agent_session');
   const second = prompt(server, other.id, 'plain');
-  await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
-  expect(await Promise.all(['live', 'busy', 'starting'].map((name) => metric(`cella_agents_${name}`)))).toEqual([
+  await expect.poll(() => metric('cella_runners_waiting'), patient).toBe(1);
+  expect(await Promise.all(['live', 'busy', 'starting'].map((name) => metric(`cella_runners_${name}`)))).toEqual([
     1, 1, 0,
   ]);
   await server.call(`POST /v1/sessions/${one.id}/stop`);
@@ -98,10 +98,10 @@ test('a turn is stopped while it waits for a runner, and while that starts, and 
   const first = prompt(server, one.id, 'hang');
   await until(server, one.id, ({ type }) => type === 'agent_session');
   const second = prompt(server, other.id, 'plain');
-  await expect.poll(() => metric('cella_agents_waiting'), patient).toBe(1);
+  await expect.poll(() => metric('cella_runners_waiting'), patient).toBe(1);
   await server.call(`POST /v1/sessions/${other.id}/stop`);
   expect((await second).json.status).toBe('cancelled');
-  expect([await metric('cella_agents_waiting'), await metric('cella_agents_busy')]).toEqual([0, 1]);
+  expect([await metric('cella_runners_waiting'), await metric('cella_runners_busy')]).toEqual([0, 1]);
   await server.call(`POST /v1/sessions/${one.id}/stop`);
   expect((await first).json.status).toBe('cancelled');
   // This one has no runner yet when it is told that its turn has come.
@@ -110,7 +110,7 @@ test('a turn is stopped while it waits for a runner, and while that starts, and 
   await server.call(`POST /v1/sessions/${other.id}/stop`);
   expect((await third).json.status).toBe('cancelled');
   const numbers = () =>
-    Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_agents_${name}`)));
+    Promise.all(['starting', 'busy', 'waiting', 'live'].map((name) => metric(`cella_runners_${name}`)));
   await expect.poll(numbers, patient).toEqual([0, 0, 0, 0]);
   const ended = (await eventsOf(server, other.id)).filter(({ type }) => type === 'turn_ended');
   expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
@@ -121,32 +121,32 @@ test('a runner with nothing to do is ended, and the next turn has another', asyn
   await prompt(server, id, 'plain');
   const before = await started();
   await expect.poll(runners, patient).toEqual([]);
-  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
+  await expect.poll(() => metric('cella_runners_live'), patient).toBe(0);
   expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   expect(await started()).toBeGreaterThan(before);
 });
 
 test('a runner that was started ahead is ended where no prompt comes', async () => {
   const { id } = await server.session({ agentKey: 'ahead' });
-  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
+  await expect.poll(() => metric('cella_runners_live'), patient).toBe(0);
   const before = await started();
   expect((await server.call(`POST /v1/sessions/${id}/agents/claude/warm`)).json).toEqual({ warm: true });
   await expect.poll(started, patient).toBe(before + 1);
-  await expect.poll(() => metric('cella_agents_live'), patient).toBe(0);
+  await expect.poll(() => metric('cella_runners_live'), patient).toBe(0);
 });
 
 test('one that does not answer any more is ended and replaced ahead of the next turn, which tells why', async () => {
   const { id } = await server.session({ agentKey: 'stopped' });
   const hanging = prompt(server, id, 'hang');
   await until(server, id, ({ type }) => type === 'agent_session');
-  const [failures, before] = await Promise.all([metric('cella_agent_failures_total'), started()]);
+  const [failures, before] = await Promise.all([metric('cella_runner_failures_total'), started()]);
   const held = runners();
   for (const { pid } of held) process.kill(pid, 'SIGSTOP');
   expect((await hanging).json).toMatchObject({
     status: 'failed',
     error: { code: 'RUNNER_FAILED', message: expect.stringContaining('does not answer') },
   });
-  expect(await metric('cella_agent_failures_total')).toBe(failures + 1);
+  expect(await metric('cella_runner_failures_total')).toBe(failures + 1);
   await expect.poll(started, patient).toBe(before + 1);
   const pids = new Set(held.map(({ pid }) => pid));
   expect(runners().filter(({ pid }) => pids.has(pid))).toEqual([]);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
 import type { TurnInfo } from '../../../src/protocol/turn.ts';
-import type { RunnerSettings } from '../../../src/server/runners/runner-spec.ts';
+import type { RunnerSettings } from '../../../src/server/runners/runner-environment.ts';
 import {
   agentServer,
   decide,
@@ -52,7 +52,7 @@ const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => t
 test('a runner is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
   const metric = async (name: string) => {
     const { text } = await server.call('GET /metrics');
-    return Number(new RegExp(`^cella_agents_${name} (.*)$`, 'm').exec(text)?.[1]);
+    return Number(new RegExp(`^cella_runners_${name} (.*)$`, 'm').exec(text)?.[1]);
   };
   const warm = async (id: string, agent = 'claude') =>
     (await server.call(`POST /v1/sessions/${id}/agents/${agent}/warm`)).json;

@@ -170,7 +170,7 @@ describe('who may', () => {
     await expect(other.sessions.delete(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     expect((await other.sessions.list()).sessions).toEqual([]);
     const own = await other.open({ agentKey: 'mine' });
-    await expect(own.tools.add('name: x')).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(own.tools.create('name: x')).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
   it('ends with the token, in the middle of following', async () => {
@@ -236,7 +236,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await session.save();
     await session.hibernate();
     expect((await client.sessions.get(session.id)).state).toBe('hibernated');
-    expect(await session.run('x')).toMatchObject({ value: 1, woken: { restored: expect.arrayContaining(['x']) } });
+    expect(await session.run('x')).toMatchObject({ value: 1, resumed: { restored: expect.arrayContaining(['x']) } });
     expect((await session.history()).map(({ code }) => code)).toContain('x = 3');
     expect(await session.isComplete('if x:')).toMatchObject({ status: 'incomplete' });
     await session.restart();
@@ -261,48 +261,51 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await expect(read()).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('has the namespaces of a session, with artifacts of any size', async () => {
+  it.each(['session', 'user'])('has the namespaces of a %s, with artifacts of any size', async (whose) => {
     const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
+    const { tools, skills, artifacts, deps } = whose === 'session' ? session : client;
     async function* megabytes() {
       for (let n = 0; n < 8; n++) yield new Uint8Array(1_000_000).fill(n);
     }
     const type = 'bytes';
     const facts = { type, mediaType: 'application/x-test', description: 'd', metadata: { a: [1] } } satisfies Facts;
-    expect(await session.artifacts.save('large', megabytes(), facts)).toMatchObject({ ...facts, size: 8_000_000 });
-    expect(await session.artifacts.exists('large')).toBe(true);
-    expect(await session.artifacts.exists('none')).toBe(false);
-    const { info, chunks } = await session.artifacts.load('large');
+    expect(await artifacts.save('large', megabytes(), facts)).toMatchObject({ ...facts, size: 8_000_000 });
+    expect(await artifacts.exists('large')).toBe(true);
+    expect(await artifacts.exists('none')).toBe(false);
+    const { info, chunks } = await artifacts.load('large');
     expect(info.metadata).toEqual({ a: [1] });
     let size = 0;
     for await (const chunk of chunks) size += chunk.byteLength;
     expect(size).toBe(8_000_000);
     expect((await session.run('len(artifacts.load("large"))')).value).toBe(8_000_000);
-    await session.artifacts.delete('large');
-    await expect(session.artifacts.get('large')).rejects.toMatchObject({ code: 'ARTIFACT_NOT_FOUND' });
+    await artifacts.delete('large');
+    await expect(artifacts.get('large')).rejects.toMatchObject({ code: 'ARTIFACT_NOT_FOUND' });
 
     const skill = {
-      name: `double_${way}`,
+      name: `double_${way}_${whose}`,
       source: '"""Doubles."""\nasync def run(n: int) -> int:\n    return 2 * n\n',
     };
-    expect(await session.skills.create(skill)).toMatchObject({ name: skill.name, description: 'Doubles.' });
-    expect(await session.skills.get(skill.name)).toMatchObject({ source: expect.stringContaining('2 * n') });
-    expect((await session.skills.search('doubles')).map(({ name }) => name)).toContain(skill.name);
-    expect(await session.skills.problems()).toEqual([]);
-    await session.skills.delete(skill.name);
+    expect(await skills.create(skill)).toMatchObject({ name: skill.name, description: 'Doubles.' });
+    expect(await skills.get(skill.name)).toMatchObject({ source: expect.stringContaining('2 * n') });
+    expect((await skills.search('doubles')).map(({ name }) => name)).toContain(skill.name);
+    expect(await skills.problems()).toEqual([]);
+    await skills.delete(skill.name);
 
-    const yaml = `name: say_${way}\ndescription: Says.\ncommand: [echo]\nschema:\n  positional:\n    - { name: words, required: true }\n`;
-    const tool = await session.tools.add(yaml, { where: 'say.yaml' });
-    expect((await session.tools.list()).map(({ name }) => name)).toContain(tool.name);
-    expect(await session.tools.describe(tool.name)).toEqual(tool);
+    const yaml = `name: say_${way}_${whose}\ndescription: Says.\ncommand: [echo]\nschema:\n  positional:\n    - { name: words, required: true }\n`;
+    const tool = await tools.create(yaml, { where: 'say.yaml' });
+    expect((await tools.list()).map(({ name }) => name)).toContain(tool.name);
+    expect(await tools.describe(tool.name)).toEqual(tool);
     expect(await session.tools.call(tool.name, { words: 'hello' })).toBe('hello\n');
-    await expect(session.tools.add('name: 1', { where: 'bad.yaml' })).rejects.toMatchObject({ code: 'TOOL_INVALID' });
-    expect(await session.tools.problems()).toEqual([]);
-    expect(await session.tools.remove(tool.name)).toBe(true);
-    expect(await session.tools.remove(tool.name)).toBe(false);
+    await expect(tools.create('name: 1', { where: 'bad.yaml' })).rejects.toMatchObject({
+      code: 'TOOL_INVALID',
+    });
+    expect(await tools.problems()).toEqual([]);
+    await tools.delete(tool.name);
+    await expect(tools.delete(tool.name)).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
 
-    expect(await session.deps.list()).toEqual([]);
-    expect(await session.deps.status()).toMatchObject({ requirements: [], installed: true });
+    expect(await deps.list()).toEqual([]);
+    expect(await deps.status()).toMatchObject({ requirements: [], installed: true });
   });
 
   it('gives output that went to a file as it comes, and large values', async () => {

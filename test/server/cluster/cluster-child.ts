@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { shutdown } from '../../../src/session/shared-resources.ts';
-import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { serveHere } from '../../support/servers/serve-here.ts';
 
 const { dataDir, url, prefix, leaseMs, quotas } = JSON.parse(process.argv[3] ?? '');

@@ -118,6 +118,31 @@ export function fileFloods(): void {
     expect(await expectServed(AT_ONCE, list)).toEqual(new Set([200, 429]));
   });
 
+  it('every kind of file work waits in the line of its user, and is refused where that is full', {
+    timeout: 300_000,
+  }, async () => {
+    const { token, files } = mallory;
+    expect(await server.discard('PUT', `${files}/content?path=one`, token, 'text')).toBe(200);
+    for (const [method, path, body] of [
+      ['GET', '/content?path=one'],
+      ['GET', '?path=x'],
+      ['PUT', '/content?path=new', 'text'],
+      ['POST', '/folders', { path: 'folder' }],
+      ['POST', '/move', { from: 'new', to: 'one', replace: true }],
+      ['DELETE', '?path=new'],
+    ] as const) {
+      const full = Promise.withResolvers<void>();
+      const listings = Array.from({ length: AT_ONCE }, async () => {
+        if ((await list()) === 429) full.resolve();
+      });
+      await full.promise;
+      const ask = () => server.discard(method, `${files}${path}`, token, body);
+      const statuses = await Promise.all(Array.from({ length: 20 }, ask));
+      expect(statuses, `${method} ${path}`).toContain(429);
+      await Promise.all(listings);
+    }
+  });
+
   it('links of many names of two users hold up the files of nobody else', { timeout: 300_000 }, async () => {
     const follow = async (number: number) => {
       const { files, token } = number % 2 ? mallory : marvin;

@@ -9,9 +9,10 @@ import {
   readdirSync,
   readlinkSync,
   renameSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { canRunDocker } from '../../support/docker/docker.ts';
 import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
@@ -21,20 +22,143 @@ import { TestServer } from '../../support/servers/server.ts';
 import { Server } from '../stalls/rows.ts';
 import { CANARY, filesOf, folderFor, hostileFiles, root, SWAPPING } from './hostile.ts';
 
-describe('in a sandbox', () => hostileFiles(() => TestServer.start()));
+type Files = ReturnType<typeof filesOf>;
+
+const WORKS = `
+import os, uuid
+def can(work):
+    try:
+        work()
+        return True
+    except OSError:
+        return False
+def replace(at):
+    part = os.path.join(os.path.dirname(at), "part-" + uuid.uuid4().hex)
+    try:
+        open(part, "w").close()
+        os.rename(part, at)
+    finally:
+        if os.path.exists(part): os.unlink(part)
+`;
+
+/** Each work on files and folders of all owners and modes, by the code and by the API, in a named folder and in the session's own. */
+function sameRights(
+  start: (dataDir: string) => Promise<TestServer>,
+  settings: { readonly executor?: string } = {},
+): void {
+  it.each(['a named folder', 'its own folder'])(
+    'the server can do what the code can, no more and no less, in %s',
+    async (where) => {
+      const dataDir = shareCache(await scratchFolder());
+      const server = await start(dataDir);
+      const cwd = where === 'a named folder' ? await folderFor(1000) : undefined;
+      // A container shows what was mounted in it before; a sandbox does not.
+      const mounts = cwd !== undefined && settings.executor === 'container' ? [join(cwd, 'in-mount')] : [];
+      for (const at of mounts) {
+        mkdirSync(at);
+        execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'cella-test', at]);
+        onTestFinished(() => void execFileSync('umount', ['-l', at]));
+      }
+      const { id } = await server.session({ ...settings, cwd });
+      const agents = join(server.facts.dataDir, 'agents');
+      expect(await server.run(id, WORKS)).toMatchObject({ status: 'ok' });
+      const own = join(agents, readdirSync(agents).find((name) => !name.startsWith('.')) ?? '', 'workspace');
+      const folder = cwd ?? own;
+      // A sandbox shows a named folder as that of its user.
+      const uid = statSync(settings.executor === undefined ? folder : own).uid;
+      expect(uid).toBeGreaterThan(0);
+      const kinds: [name: string, uid: number, mode: number][] = [
+        ['own-600', uid, 0o600],
+        ['own-000', uid, 0o000],
+        ['own-444', uid, 0o444],
+        ['root-600', 0, 0o600],
+        ['root-644', 0, 0o644],
+        ['root-666', 0, 0o666],
+        ['other-640', 1001, 0o640],
+        ['folder-640', statSync(folder).uid, 0o640],
+      ];
+      const folders: [name: string, uid: number, mode: number][] = [
+        ...mounts.map((at): [string, number, number] => [basename(at), 0, 0o777]),
+        ['in-own-700', uid, 0o700],
+        ['in-own-555', uid, 0o555],
+        ['in-root-700', 0, 0o700],
+        ['in-root-755', 0, 0o755],
+        ['in-root-777', 0, 0o777],
+        ['in-root-1777', 0, 0o1777],
+      ];
+      const fill = () => {
+        const names = [folder, ...mounts].flatMap((at) => readdirSync(at).map((name) => join(at, name)));
+        execFileSync('rm', ['-rf', ...names.filter((at) => !mounts.includes(at))]);
+        const put = (at: string, owner: number, mode: number) => {
+          writeFileSync(at, `text of ${at}`);
+          chownSync(at, owner, owner);
+          chmodSync(at, mode);
+        };
+        for (const [name, owner, mode] of kinds) put(join(folder, name), owner, mode);
+        for (const [name, owner, mode] of folders) {
+          mkdirSync(join(folder, name), { recursive: true });
+          put(join(folder, name, 'mine'), uid, 0o644);
+          put(join(folder, name, 'root'), 0, 0o600);
+          chownSync(join(folder, name), owner, owner);
+          chmodSync(join(folder, name), mode);
+        }
+      };
+      const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
+      const works = {
+        read: { code: 'open(at).read()', api: (files: Files, at: string) => files.read(at) },
+        write: { code: 'replace(at)', api: (files: Files, at: string) => files.write(at, '') },
+        move: {
+          code: 'os.rename(at, at + ".moved")',
+          api: (files: Files, at: string) => files.move(at, `${at}.moved`),
+        },
+        delete: { code: 'os.unlink(at)', api: (files: Files, at: string) => files.remove(at) },
+        list: {
+          code: 'os.listdir(os.path.dirname(at) or ".")',
+          api: (files: Files, at: string) => files.list(at.includes('/') ? (at.split('/')[0] ?? '') : ''),
+        },
+        make: { code: 'os.mkdir(at + ".d")', api: (files: Files, at: string) => files.make(`${at}.d`) },
+      };
+      const byCode: Record<string, unknown> = {};
+      for (const [name, { code }] of Object.entries(works)) {
+        fill();
+        const ran = await server.run(id, `[at for at in ${JSON.stringify(paths)} if can(lambda: ${code})]`);
+        expect(ran).toMatchObject({ status: 'ok' });
+        byCode[name] = ran.value;
+        // It is no agreement of those who can do nothing, or everything.
+        expect.soft([[], paths], name).not.toContainEqual(ran.value);
+      }
+      const byApi = async (files: Files) => {
+        const done: Record<string, string[]> = {};
+        for (const [name, { api }] of Object.entries(works)) {
+          fill();
+          done[name] = [];
+          for (const at of paths) if ((await api(files, at)).status < 300) done[name].push(at);
+        }
+        return done;
+      };
+      expect.soft(await byApi(filesOf(server, id))).toEqual(byCode);
+      // The rights of a session that no kernel has woken are known from what lies in its folder alone.
+      await server[Symbol.asyncDispose]();
+      expect.soft(await byApi(filesOf(await start(dataDir), id))).toEqual(byCode);
+    },
+  );
+}
+
+describe('in a sandbox', () => {
+  hostileFiles(() => TestServer.start());
+  if (root) sameRights((dataDir) => TestServer.start({ dataDir }));
+});
 
 describe.skipIf(!canRunDocker)('in a container', { timeout: 120_000 }, () => {
-  hostileFiles(
-    async () => {
-      const engine = await sharedEngineWithImage();
-      return await TestServer.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
-    },
-    { executor: 'container' },
-  );
+  const start = async (dataDir?: string) => {
+    const engine = await sharedEngineWithImage();
+    return await TestServer.start({ dataDir: dataDir ?? shareCache(await scratchFolder()), session: { engine } });
+  };
+  hostileFiles(start, { executor: 'container' });
+  sameRights(start, { executor: 'container' });
 
   it('does not begin in what code has put in the place of its folder meanwhile', async () => {
-    const engine = await sharedEngineWithImage();
-    const cella = await TestServer.start({ dataDir: shareCache(await scratchFolder()), session: { engine } });
+    const cella = await start();
     const [outer, elsewhere] = [await folderFor(1000, 'a', 'a/b'), await folderFor(1000, 'b')];
     writeFileSync(join(elsewhere, 'b', 'canary'), CANARY);
     writeFileSync(join(outer, 'a', 'b', 'canary'), 'mine');
@@ -53,90 +177,6 @@ swapping([("a", "l")], ".swap")`;
 });
 
 describe.runIf(root)('on a host that runs as root, below a named folder', () => {
-  it('the server can do what the code can, no more and no less', async () => {
-    const cella = await TestServer.start();
-    const folder = await folderFor(1000);
-    const kinds: [name: string, uid: number, mode: number][] = [
-      ['own-600', 1000, 0o600],
-      ['own-000', 1000, 0o000],
-      ['own-444', 1000, 0o444],
-      ['root-600', 0, 0o600],
-      ['root-644', 0, 0o644],
-      ['root-666', 0, 0o666],
-      ['other-640', 1001, 0o640],
-    ];
-    const folders: [name: string, uid: number, mode: number][] = [
-      ['in-own-700', 1000, 0o700],
-      ['in-own-555', 1000, 0o555],
-      ['in-root-700', 0, 0o700],
-      ['in-root-755', 0, 0o755],
-      ['in-root-777', 0, 0o777],
-      ['in-root-1777', 0, 0o1777],
-    ];
-    const fill = () => {
-      execFileSync('rm', ['-rf', ...readdirSync(folder).map((name) => join(folder, name))]);
-      const put = (at: string, uid: number, mode: number) => {
-        writeFileSync(at, `text of ${at}`);
-        chownSync(at, uid, uid);
-        chmodSync(at, mode);
-      };
-      for (const [name, uid, mode] of kinds) put(join(folder, name), uid, mode);
-      for (const [name, uid, mode] of folders) {
-        mkdirSync(join(folder, name));
-        put(join(folder, name, 'mine'), 1000, 0o644);
-        put(join(folder, name, 'root'), 0, 0o600);
-        chownSync(join(folder, name), uid, uid);
-        chmodSync(join(folder, name), mode);
-      }
-    };
-    const { id } = await cella.session({ cwd: folder });
-    const files = filesOf(cella, id);
-    const setUp = `
-import os, uuid
-def can(work):
-    try:
-        work()
-        return True
-    except OSError:
-        return False
-def replace(at):
-    part = os.path.join(os.path.dirname(at), "part-" + uuid.uuid4().hex)
-    try:
-        open(part, "w").close()
-        os.rename(part, at)
-    finally:
-        if os.path.exists(part): os.unlink(part)
-`;
-    expect(await cella.run(id, setUp)).toMatchObject({ status: 'ok' });
-    const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
-    const works = {
-      read: { code: 'open(at).read()', api: (at: string) => files.read(at) },
-      write: { code: 'replace(at)', api: (at: string) => files.write(at, '') },
-      move: { code: 'os.rename(at, at + ".moved")', api: (at: string) => files.move(at, `${at}.moved`) },
-      delete: { code: 'os.unlink(at)', api: (at: string) => files.remove(at) },
-      list: {
-        code: 'os.listdir(os.path.dirname(at) or ".")',
-        api: (at: string) => files.list(at.includes('/') ? (at.split('/')[0] ?? '') : ''),
-      },
-      make: { code: 'os.mkdir(at + ".d")', api: (at: string) => files.make(`${at}.d`) },
-    };
-    for (const [name, { code, api }] of Object.entries(works)) {
-      fill();
-      const ran = await cella.run(id, `print([at for at in ${JSON.stringify(paths)} if can(lambda: ${code})])`);
-      expect(ran).toMatchObject({ status: 'ok' });
-      fill();
-      const byApi: string[] = [];
-      for (const at of paths) if ((await api(at)).status < 300) byApi.push(at);
-      const byCode = JSON.parse(
-        String(JSON.stringify(ran))
-          .match(/\[[^\]]*\]\\n/)?.[0]
-          .slice(0, -2)
-          .replaceAll("'", '"') ?? 'null',
-      );
-      expect.soft({ [name]: byApi }).toEqual({ [name]: byCode });
-    }
-  });
-
   it('a mount is not entered', async () => {
     const cella = await TestServer.start();
     const folder = await folderFor(1000);

@@ -29,5 +29,6 @@ it('a link that code has put in the place of a folder leads nowhere, also after 
   const after = await TestServer.start({ dataDir });
   const answers = [await read(after), await file(after)];
   for (const { text } of answers) expect.soft(text).not.toContain('the secret');
-  expect(answers.map(({ status }) => status)).toEqual([400, 400]);
+  expect(answers.map(({ status }) => status)).toEqual([409, 409]);
+  for (const { json } of answers) expect(json).toMatchObject({ error: { code: 'FOLDER_REPLACED' } });
 });

@@ -3,10 +3,11 @@
 import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
 import { afterAll, expect, it, vi } from 'vitest';
-import { CellaError, errorCodes } from '../../../src/protocol/errors.ts';
+import { errorCodes } from '../../../src/protocol/error-codes.ts';
+import { CellaError } from '../../../src/protocol/errors.ts';
 import { UsageLedger } from '../../../src/server/gateway/usage-ledger.ts';
 import type { ServerConfig } from '../../../src/settings/server-config.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { at, Gateway, message, provide } from '../../support/servers/gateway.ts';
 

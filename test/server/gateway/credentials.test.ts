@@ -17,7 +17,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type AccessControl, openAccess } from '../../../src/server/access/access-control.ts';
 import type { Principal } from '../../../src/server/access/authorization.ts';
 import { type CredentialOptions, CredentialStore } from '../../../src/server/credentials/credential-store.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { newUser } from '../../contract/access/samples.ts';
 import { failureOf } from '../../contract/storage/samples.ts';
 import { Cella } from '../../support/cli/command.ts';

@@ -293,7 +293,7 @@ describe('a provider', () => {
   /** For one that says nothing; others have the time of a busy machine. */
   const hasty = { connectMs: 20_000, answerMs: 300, idleMs: 300, pausesMs: [1, 1] };
   const patient = { connectMs: 20_000, answerMs: 30_000, idleMs: 30_000, pausesMs: [1, 1] };
-  const withProvider = async (answer: (response: ServerResponse) => void, stream = true, patience = patient) => {
+  const withProvider = async (answer: (response: ServerResponse) => void, stream = true, timeouts = patient) => {
     const lines: unknown[] = [];
     const note = (...words: unknown[]) => void lines.push(words);
     const log = { info: note, warn: note, error: note } as unknown as Logger;
@@ -301,13 +301,13 @@ describe('a provider', () => {
       request.resume();
       answer(response);
     });
-    const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: patience, log });
+    const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: timeouts, log });
     const good = await (await own.person('ada', KEY)).token();
     const reply = await own.messages(good, { stream }).catch((error: Error) => error);
     expect(JSON.stringify([lines, reply instanceof Error ? reply.message : reply])).not.toContain(KEY);
     return { reply, own, lines };
   };
-  const patienceFor = (name: string) => (/never answers|does not answer|is silent/.test(name) ? hasty : patient);
+  const timeoutsFor = (name: string) => (/never answers|does not answer|is silent/.test(name) ? hasty : patient);
   const failure = { type: 'error', error: { type: 'api_error', message: expect.stringContaining('The provider') } };
 
   it.each<[string, (response: ServerResponse) => void]>([
@@ -325,7 +325,7 @@ describe('a provider', () => {
     ['tells the key in JSON', (response) => json(response).end(message(`Your key is ${KEY}`))],
     ['tells the key in an error', (response) => response.writeHead(400).end(`bad key ${KEY}`)],
   ])('that %s gives an error in its own words', async (name, answer) => {
-    const { reply } = await withProvider(answer, false, patienceFor(name));
+    const { reply } = await withProvider(answer, false, timeoutsFor(name));
     expect(reply).toMatchObject({ status: 502 });
     if ('text' in reply) expect(JSON.parse(reply.text)).toMatchObject(failure);
   });
@@ -339,7 +339,7 @@ describe('a provider', () => {
     ],
     ['streams garbage', (response) => sse(response).end('\x00\xff garbage\n'.repeat(1000))],
   ])('that %s in a stream gives an error as its last event', async (name, answer) => {
-    const { reply } = await withProvider(answer, true, patienceFor(name));
+    const { reply } = await withProvider(answer, true, timeoutsFor(name));
     expect(reply).toMatchObject({ status: 200 });
     if (!('text' in reply)) return;
     const last = reply.text.trim().split('\n').at(-1) ?? '';
@@ -353,7 +353,7 @@ describe('a provider', () => {
     ['breaks off at once', 'true', (response) => response.destroy()],
     ['answers with half of JSON', 'true', (response) => json(response).end('{"type":"mess')],
   ])('that %s: whether another try can help is %s', async (name, helps, answer) => {
-    const { reply } = await withProvider(answer, false, patienceFor(name));
+    const { reply } = await withProvider(answer, false, timeoutsFor(name));
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': helps } });
   });
 

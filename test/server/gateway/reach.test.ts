@@ -1,7 +1,13 @@
 /** An agent without a network does not reach other hosts by way of its provider either. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
+import { canRunDocker } from '../../support/docker/docker.ts';
+import { sharedEngineWithImage } from '../../support/docker/shared-docker.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
+import { shareCache } from '../../support/run/shared-cache.ts';
+import { agentServer, hostileRunner, namedPrograms, prompt } from '../../support/servers/agent-server.ts';
 import { at, Gateway, message, provide } from '../../support/servers/gateway.ts';
+import type { TestServer } from '../../support/servers/server.ts';
 
 const MESSAGES = '/anthropic/v1/messages';
 const RESPONSES = '/openai/v1/responses';
@@ -142,5 +148,46 @@ describe('what makes the provider reach other hosts', () => {
       const { status, text } = await gateway.ask(path, { headers, body });
       expect(status, text).toBe(200);
     }
+  });
+});
+
+describe('an agent reaches other hosts through its provider only if its session has the network of the machine', () => {
+  const ask = [
+    claude({ mcp_servers: [{ type: 'url', url: EVIL, name: 'a' }] }),
+    block({ type: 'image', source: { type: 'url', url: EVIL } }),
+    claude({}),
+  ].map((body) => ({ path: MESSAGES, body }));
+
+  /** How each call was answered in such a session, and how many of them the provider has seen. */
+  async function outcome(server: TestServer, settings: object): Promise<[statuses?: string, seen?: number]> {
+    const before = asked;
+    const { id } = await server.session({ agentKey: JSON.stringify(settings), ...settings });
+    const { json } = await prompt(server, id, `ask ${JSON.stringify(ask)}`);
+    return [json.text, asked - before];
+  }
+  const start = async (more: object = {}) =>
+    agentServer({ modelUrl: address, runner: await hostileRunner(), programs: await namedPrograms(), ...more });
+  const hosts = { network: { allow: ['evil.example'] } };
+  const machine = { network: 'host' };
+  const [refused, passed] = [
+    ['403 403 200', 1],
+    ['200 200 200', 3],
+  ];
+
+  it('in a sandbox or without one', async () => {
+    const server = await start();
+    expect.soft(await outcome(server, {})).toEqual(refused);
+    expect.soft(await outcome(server, { sandbox: { network: 'none' } })).toEqual(refused);
+    expect.soft(await outcome(server, { sandbox: hosts })).toEqual(refused);
+    expect.soft(await outcome(server, { sandbox: machine })).toEqual(passed);
+    expect.soft(await outcome(server, { sandbox: 'off' })).toEqual(passed);
+  });
+
+  it.skipIf(!canRunDocker)('in a container', { timeout: 300_000 }, async () => {
+    const dataDir = shareCache(await scratchFolder());
+    const server = await start({ dataDir, session: { engine: await sharedEngineWithImage() } });
+    expect.soft(await outcome(server, { executor: 'container' })).toEqual(refused);
+    expect.soft(await outcome(server, { executor: 'container', sandbox: hosts })).toEqual(refused);
+    expect.soft(await outcome(server, { executor: 'container', sandbox: machine })).toEqual(passed);
   });
 });

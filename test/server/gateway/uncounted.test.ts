@@ -180,9 +180,9 @@ describe('an answer is counted', () => {
     await promise;
     const address = server.address();
     const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
-    const patience = { pausesMs: [] };
+    const timeouts = { pausesMs: [] };
     for (const [where, calls] of [[url, 1] as const, ['http://127.0.0.1:1', 0] as const]) {
-      const own = await Gateway.open({ settings: { providers: at(where) }, upstreamTimeouts: patience });
+      const own = await Gateway.open({ settings: { providers: at(where) }, upstreamTimeouts: timeouts });
       const { status } = await own.messages(await tokenOf(await own.person('ada', KEY)));
       expect(status).toBe(502);
       expect(await own.models.usage.session('ses_1')).toMatchObject({ calls, output: 100 * calls, estimated: calls });

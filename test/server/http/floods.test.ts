@@ -108,6 +108,28 @@ describe('large bodies one after the other', () => {
   });
 });
 
+describe('code that waits', () => {
+  it('takes a bounded part of the memory from one user, however long a queue may be, and none from another', async () => {
+    await using roomy = await TestServer.start({ rates: { perSecond: 1e6, burst: 1e6 } });
+    const token = await roomy.user('queuer', 'member');
+    const { id: own } = await roomy.session({ agentKey: 'own', queueLimit: 1000 }, token);
+    const run = async (code: string) =>
+      (await roomy.call(`POST /v1/sessions/${own}/execute`, { body: { code }, token })).status;
+    const large = `#${'x'.repeat(LARGEST * 0.9)}`;
+    const all = [run('import time\nwhile True: time.sleep(0.05)'), ...Array.from({ length: 90 }, () => run(large))];
+    const refused = all.map(async (status) => expect(await status).toBe(429));
+    await Promise.any(refused);
+    const other = await roomy.session({ agentKey: 'other' });
+    expect(await roomy.run(other.id, `${large}\n1`)).toMatchObject({ status: 'ok', value: 1 });
+    expect((await roomy.call(`DELETE /v1/sessions/${own}`, { token })).status).toBe(204);
+    await Promise.allSettled(all);
+    const next = await roomy.session({ agentKey: 'next' }, token);
+    const again = await roomy.call(`POST /v1/sessions/${next.id}/execute`, { body: { code: large }, token });
+    expect(again.status).toBe(200);
+    await Promise.allSettled(refused);
+  });
+});
+
 describe('messages that never end', () => {
   const follow = async (token: string, id: string) => {
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {

@@ -2,7 +2,7 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { hostMcp } from '../../../src/mcp/hosted-session.ts';
+import { openSessionMcp } from '../../../src/mcp/session-mcp.ts';
 import { textOf } from '../../mcp/client.ts';
 import { TestServer } from '../../support/servers/server.ts';
 
@@ -12,7 +12,7 @@ beforeAll(async () => {
   server = await TestServer.start({
     mcp: async (session) => {
       if (session.agentKey === 'mistaken' && mistakes-- > 0) throw new Error('it cannot be loaded');
-      return hostMcp({ ...session, version: '0' });
+      return openSessionMcp({ ...session, version: '0' });
     },
   });
 });

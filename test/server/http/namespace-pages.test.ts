@@ -41,53 +41,87 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server?.[Symbol.asyncDispose]());
 
-describe.each(KINDS)('%s', (kind) => {
-  it('come in pages of at most a thousand, each with the place where the next begins', async () => {
-    const told: string[] = [];
-    const sizes: number[] = [];
-    const pageAfter = async (after: string): Promise<Answer> =>
-      (await server.call<Answer>(`GET /v1/sessions/${session.id}/${kind}?after=${after}`)).json;
-    for (let page = await pageAfter(''); ; page = await pageAfter(page.next ?? '')) {
-      told.push(...(page[kind] ?? []).map((one) => one.name));
-      sizes.push(page[kind]?.length ?? 0);
-      if (page.next === undefined) break;
-    }
-    expect(told).toEqual(NAMES);
-    expect(sizes).toEqual([1000, 100]);
-  });
+/** A user has the same routes as each of their sessions. */
+const doors = { user: () => '/v1', session: () => `/v1/sessions/${session.id}` };
 
-  it('come in pages of any size, and the last one names no place', async () => {
-    const place = `GET /v1/sessions/${session.id}/${kind}`;
-    const { json } = await server.call<Answer>(`${place}?limit=3&after=${name(4)}`);
-    expect(json).toMatchObject({ [kind]: [5, 6, 7].map((number) => ({ name: name(number) })), next: name(7) });
-    const last = await server.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
-    expect(last.json[kind]?.map((one) => one.name)).toEqual(NAMES.slice(-3));
-    expect(last.json).not.toHaveProperty('next');
-    for (const wrong of ['limit=0', 'limit=1001', 'limit=x']) {
-      expect((await server.call(`${place}?${wrong}`)).status).toBe(400);
-    }
-  });
+describe.each(KINDS)('%s', (kind) => {
+  it.each(['user', 'session'] as const)(
+    'of a %s come in pages of at most a thousand, each with the place where the next begins',
+    async (door) => {
+      const told: string[] = [];
+      const sizes: number[] = [];
+      const pageAfter = async (after: string): Promise<Answer> =>
+        (await server.call<Answer>(`GET ${doors[door]()}/${kind}?after=${after}`)).json;
+      for (let page = await pageAfter(''); ; page = await pageAfter(page.next ?? '')) {
+        told.push(...(page[kind] ?? []).map((one) => one.name));
+        sizes.push(page[kind]?.length ?? 0);
+        if (page.next === undefined) break;
+      }
+      expect(told).toEqual(NAMES);
+      expect(sizes).toEqual([1000, 100]);
+    },
+  );
+
+  it.each(['user', 'session'] as const)(
+    'of a %s come in pages of any size, and the last one names no place',
+    async (door) => {
+      const place = `GET ${doors[door]()}/${kind}`;
+      const { json } = await server.call<Answer>(`${place}?limit=3&after=${name(4)}`);
+      expect(json).toMatchObject({ [kind]: [5, 6, 7].map((number) => ({ name: name(number) })), next: name(7) });
+      const last = await server.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
+      expect(last.json[kind]?.map((one) => one.name)).toEqual(NAMES.slice(-3));
+      expect(last.json).not.toHaveProperty('next');
+      for (const wrong of ['limit=0', 'limit=1001', 'limit=x']) {
+        expect((await server.call(`${place}?${wrong}`)).status).toBe(400);
+      }
+    },
+  );
 
   it('are all there for a client, with a session and without one', async () => {
     expect((await session[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
-    expect((await client.namespaces())[kind].map((one: Thing) => one.name)).toEqual(NAMES);
-    expect((await client.namespaces(kind))[kind].map((one: Thing) => one.name)).toEqual(NAMES);
+    expect((await client[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
   });
-});
-
-it('all things at once are a page of each; to go on takes a kind', async () => {
-  const { json } = await server.call<{ next: object; tools: Thing[] }>('GET /v1/namespaces');
-  expect(json.next).toEqual({ tools: name(999), skills: name(999), artifacts: name(999) });
-  expect(json.tools).toHaveLength(1000);
-  const wrong = await server.call<{ error: { code: string } }>('GET /v1/namespaces?after=x');
-  expect(wrong.json.error.code).toBe('INVALID_REQUEST');
 });
 
 it('code finds all artifacts, and what a session has just kept is told without it', async () => {
   expect((await session.run('[one["name"] for one in artifacts.list()]')).value).toEqual(NAMES);
   await session.run('skills.create("zz_new", "async def run(): pass"); artifacts.save("zz_new", 1)');
-  const { skills, artifacts } = await client.namespaces();
+  const [skills, artifacts] = [await client.skills.list(), await client.artifacts.list()];
   expect([skills.at(-1)?.name, artifacts.at(-1)?.name]).toEqual(['zz_new', 'zz_new']);
+});
+
+it('artifacts of which much is told, and skills with much of a signature, come in short pages', async () => {
+  const token = await server.user('talker', 'member');
+  const { id } = await server.session({ agentKey: 'talker' }, token);
+  const talks = (count: number) => Array.from({ length: count }, (_, n) => `talk_${String(n).padStart(5, '0')}`);
+  const code = `
+for n in range(100):
+    artifacts.save('talk_%05d' % n, b'', metadata={'k': 'x' * 60_000})
+for n in range(20):
+    skills.create('talk_%05d' % n, 'async def run(a=%r): pass' % ('x' * 200_000))`;
+  const { json } = await server.call(`POST /v1/sessions/${id}/execute`, { body: { code }, token });
+  expect(json).toMatchObject({ status: 'ok' });
+  for (const [kind, count] of [
+    ['artifacts', 100],
+    ['skills', 20],
+  ] as const) {
+    const told: string[] = [];
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const response = await server.fetch(`GET /v1/${kind}?after=${after}`, { token });
+      const text = await response.text();
+      expect(text.length).toBeLessThan(4_000_000);
+      const page: Answer = JSON.parse(text);
+      told.push(...(page[kind] ?? []).map((one) => one.name));
+      after = page.next;
+    }
+    // Besides the operator's skills, which are for all.
+    expect(told.filter((one) => one.startsWith('talk_'))).toEqual(talks(count));
+  }
+  const found = await server.fetch('GET /v1/skills?q=talk&limit=100', { token });
+  expect((await found.text()).length).toBeLessThan(4_000_000);
+  await using own = await connect({ url: server.url, token });
+  expect((await own.artifacts.list({ limit: 90 })).map((one) => one.name)).toEqual(talks(90));
+  expect((await own.artifacts.list()).map((one) => one.name)).toEqual(talks(100));
 });
 
 it('more than the operator lets a user have are refused, with the setting that says so', async () => {

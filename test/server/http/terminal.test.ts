@@ -14,7 +14,7 @@ let server: TestServer;
 let id: string;
 beforeAll(async () => {
   server = await TestServer.start({
-    limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 },
+    limits: { slowClientTimeoutMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 },
     rates: { perSecond: 10_000, burst: 10_000 },
   });
   ({ id } = await server.session({ agentKey: 'terminals', shares: [{ role: 'viewer', right: 'view' }] }));
@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 type Text = Record<string, unknown> & { readonly type: string };
 
-interface Wish {
+interface ScreenOptions {
   readonly session?: string;
   readonly query?: string;
   readonly token?: string;
@@ -37,12 +37,14 @@ class Screen implements Disposable {
   bytes = 0;
   #shown = '';
 
-  constructor({ session = id, query = '', token = server.token, headers = {} }: Wish = {}) {
+  constructor({ session = id, query = '', token = server.token, headers = {} }: ScreenOptions = {}) {
     const address = `${server.url.replace('http', 'ws')}/v1/sessions/${session}/terminal?${query}`;
     this.socket = new WebSocket(address, { headers: { authorization: `Bearer ${token}`, ...headers } });
     this.socket.on('message', (data: Buffer, binary) => {
-      if (!binary) this.texts.push(JSON.parse(String(data)));
-      else {
+      if (!binary) {
+        const frame: Text = JSON.parse(String(data));
+        if (frame.type !== 'heartbeat') this.texts.push(frame);
+      } else {
         this.bytes += data.length;
         this.#shown = (this.#shown + data.toString('latin1')).slice(-100_000);
       }
@@ -96,8 +98,8 @@ class Screen implements Disposable {
 
 const argv = (...words: string[]): string => words.map((word) => `argv=${encodeURIComponent(word)}`).join('&');
 
-async function refusal(wish: Wish): Promise<{ status: number; code: unknown }> {
-  using screen = new Screen(wish);
+async function refusal(options: ScreenOptions): Promise<{ status: number; code: unknown }> {
+  using screen = new Screen(options);
   const [, response] = await once(screen.socket, 'unexpected-response');
   let text = '';
   for await (const part of response) text += part;
@@ -372,7 +374,7 @@ len(crowd) > 2`;
     const last = open();
     await once(last, 'message');
     const [[code]] = await Promise.all([once(last, 'close'), napping[Symbol.asyncDispose]()]);
-    expect([1000, CloseCode.stopping]).toContain(code);
+    expect([1000, CloseCode.closing]).toContain(code);
   });
 
   it('keeps its kernel from making room for another', async () => {

@@ -100,6 +100,18 @@ test('a request for an upgrade where there is no WebSocket is refused, and its a
   expect(process.memoryUsage.rss() - before).toBeLessThan(128 << 20);
 });
 
+test('a download that nobody reads ends, and leaves no file open', async () => {
+  await using impatient = await TestServer.start({ limits: { slowClientTimeoutMs: 100 } });
+  const { id: own } = await impatient.session();
+  await impatient.run(own, 'f = open("unread", "wb"); f.truncate(256 << 20); f.close()');
+  using _client = await unread(`/v1/sessions/${own}/files/content?path=unread`, [], impatient);
+  await until(
+    async () => isOpen('unread'),
+    (open) => !open,
+  );
+  expect((await impatient.call('GET /metrics')).text).toMatch(/cella_clients_dropped_total\{why="slow"\} 1/);
+});
+
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
 
@@ -116,10 +128,10 @@ const UPGRADE = [
 ];
 
 /** One that asks, and reads nothing of what it is told but the first of it. */
-async function unread(path: string, headers: readonly string[]): Promise<Disposable> {
-  const { hostname, port, host } = new URL(server.url);
+async function unread(path: string, headers: readonly string[], from = server): Promise<Disposable> {
+  const { hostname, port, host } = new URL(from.url);
   const socket = connect(Number(port), hostname);
-  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${server.token}`, ...headers];
+  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${from.token}`, ...headers];
   socket.write(`${head.join('\r\n')}\r\n\r\n`);
   const [first] = await once(socket, 'data');
   socket.pause();

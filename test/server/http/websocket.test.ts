@@ -12,7 +12,7 @@ import { ndjson } from '../../support/servers/streams.ts';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await TestServer.start({ limits: { patienceMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 } });
+  server = await TestServer.start({ limits: { slowClientTimeoutMs: 2500, heartbeatMs: 4000, frameBytes: 200_000 } });
 });
 
 /** Events of 7 MB in all: more than the buffers of a connection hold, a few times over. */
@@ -262,6 +262,18 @@ describe('a WebSocket', () => {
     send(client.socket);
     expect(await client.closed).toBe(expected);
     expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
+  });
+
+  it('answers large and small frames in their order', async () => {
+    const { id } = await server.session({ agentKey: 'order' });
+    using client = new Client(id);
+    await client.until(({ type }) => type === 'hello');
+    for (let n = 0; n < 20; n++) {
+      client.socket.send(`{"type":"ping","id":${n}${' '.repeat(n % 3 === 0 ? 180_000 : 0)}}`);
+    }
+    await client.until((frame) => frame.id === 19);
+    const ids = client.frames.filter(({ type }) => type === 'reply').map((frame) => frame.id);
+    expect(ids).toEqual(Array.from({ length: 20 }, (_, n) => n));
   });
 
   it('survives ten thousand pings, and half a frame', async () => {

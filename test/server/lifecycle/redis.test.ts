@@ -1,7 +1,7 @@
 /** The server with Redis as its storage: sessions, users and events are there after a restart, wherever it runs. */
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { TestServer } from '../../support/servers/server.ts';

@@ -7,14 +7,14 @@ import type { PermissionRequest } from '../../../src/protocol/permission.ts';
 import type { PermissionAsker } from '../../../src/server/permissions/session-permissions.ts';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { Child } from '../../faults/storage/child-processes.ts';
-import { logged, newPlace, next, openHost, openHosted, useRedis } from '../sessions/session-hosts.ts';
+import { logged, newPlace, next, openHost, openServerSession, useRedis } from '../sessions/session-hosts.ts';
 
 useRedis();
 const TURN = 'trn_0000000000000001';
 const OTHER_TURN = 'trn_0000000000000002';
 const never = new AbortController().signal;
 
-interface Wish {
+interface RequestFields {
   readonly command?: string;
   readonly turn?: string;
   readonly user?: string;
@@ -23,13 +23,13 @@ interface Wish {
 }
 
 /** As an agent that wants to run a command. */
-function wishOf({
+function requestOf({
   command = 'git status',
   turn = TURN,
   user = 'ann~000000000000',
   signal = never,
   ...more
-}: Wish = {}) {
+}: RequestFields = {}) {
   return { user, turn, tool: 'Bash', summary: command, input: { command }, signal, ...more };
 }
 
@@ -37,83 +37,85 @@ const request = ({ permissions }: ServerSession, asked: PermissionRequest & Perm
   permissions.request(asked, asked);
 
 /** Asks, and gives the id that others see. */
-async function ask(hosted: ServerSession, wish: Wish = {}) {
-  const { last } = await hosted.position();
-  const decided = request(hosted, wishOf(wish));
+async function ask(serverSession: ServerSession, fields: RequestFields = {}) {
+  const { last } = await serverSession.position();
+  const decided = request(serverSession, requestOf(fields));
   decided.catch(() => {}); // looked at by the test
-  const { id } = await next(hosted, 'permission_requested', last);
+  const { id } = await next(serverSession, 'permission_requested', last);
   return { id, decided };
 }
 
-const requests = async (hosted: ServerSession) =>
-  (await logged(hosted)).filter(({ type }) => type === 'permission_requested');
-const resolutions = async (hosted: ServerSession) =>
-  (await logged(hosted)).filter(({ type }) => type === 'permission_resolved');
+const requests = async (serverSession: ServerSession) =>
+  (await logged(serverSession)).filter(({ type }) => type === 'permission_requested');
+const resolutions = async (serverSession: ServerSession) =>
+  (await logged(serverSession)).filter(({ type }) => type === 'permission_resolved');
 
 describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) => {
   test('is a record before anybody sees it, and is decided by whoever is known to have decided', async () => {
-    const { hosted } = await openHosted(await newPlace(kind));
-    const { id, decided } = await ask(hosted);
+    const { serverSession } = await openServerSession(await newPlace(kind));
+    const { id, decided } = await ask(serverSession);
     const waiting = { id, state: 'pending', tool: 'Bash', summary: 'git status', turn: TURN, exactly: 'git status' };
-    expect(await hosted.permissions.list('pending')).toMatchObject([waiting]);
-    const told = await hosted.permissions.decide('bob~000000000000', id, { decision: 'allow' });
+    expect(await serverSession.permissions.list('pending')).toMatchObject([waiting]);
+    const told = await serverSession.permissions.decide('bob~000000000000', id, { decision: 'allow' });
     expect(told).toMatchObject({ state: 'resolved', resolution: { outcome: 'allowed', by: 'bob~000000000000' } });
     expect(await decided).toMatchObject({ id, outcome: 'allowed', scope: 'once', by: 'bob~000000000000' });
-    expect(await hosted.permissions.list('pending')).toEqual([]);
-    expect(await hosted.permissions.get(id)).toEqual(told);
-    expect(await resolutions(hosted)).toMatchObject([{ id, turn: TURN, outcome: 'allowed', by: 'bob~000000000000' }]);
+    expect(await serverSession.permissions.list('pending')).toEqual([]);
+    expect(await serverSession.permissions.get(id)).toEqual(told);
+    expect(await resolutions(serverSession)).toMatchObject([
+      { id, turn: TURN, outcome: 'allowed', by: 'bob~000000000000' },
+    ]);
   });
 
   test('has one answer where two decide at once, and the other is told who was faster', async () => {
-    const { hosted } = await openHosted(await newPlace(kind));
-    const { id, decided } = await ask(hosted);
+    const { serverSession } = await openServerSession(await newPlace(kind));
+    const { id, decided } = await ask(serverSession);
     const outcomes = await Promise.allSettled([
-      hosted.permissions.decide('ann~000000000000', id, { decision: 'deny', reason: 'not today' }),
-      hosted.permissions.decide('bob~000000000000', id, { decision: 'allow', scope: 'always' }),
+      serverSession.permissions.decide('ann~000000000000', id, { decision: 'deny', reason: 'not today' }),
+      serverSession.permissions.decide('bob~000000000000', id, { decision: 'allow', scope: 'always' }),
     ]);
     expect(outcomes).toMatchObject([
       { status: 'fulfilled' },
       { reason: { code: 'ALREADY_RESOLVED', details: { outcome: 'denied', by: 'ann~000000000000' } } },
     ]);
     expect(await decided).toMatchObject({ outcome: 'denied', reason: 'not today' });
-    expect(await resolutions(hosted)).toHaveLength(1);
+    expect(await resolutions(serverSession)).toHaveLength(1);
     // The slower one has left no rule behind.
-    const { decided: again, id: second } = await ask(hosted, { user: 'bob~000000000000' });
-    await hosted.permissions.decide('bob~000000000000', second, { decision: 'deny' });
+    const { decided: again, id: second } = await ask(serverSession, { user: 'bob~000000000000' });
+    await serverSession.permissions.decide('bob~000000000000', second, { decision: 'deny' });
     expect(await again).toMatchObject({ outcome: 'denied' });
   });
 
   test('gets an answer of its own among many that wait at once', async () => {
-    const { hosted } = await openHosted(await newPlace(kind));
+    const { serverSession } = await openServerSession(await newPlace(kind));
     const commands = Array.from({ length: 10 }, (_, index) => `make ${index}`);
-    const all = commands.map((command) => request(hosted, wishOf({ command })));
+    const all = commands.map((command) => request(serverSession, requestOf({ command })));
     let seen = 0;
-    for await (const item of hosted.events()) if (item.type === 'permission_requested' && ++seen === 10) break;
-    for (const { id, summary } of (await hosted.permissions.list('pending')).toReversed()) {
-      await hosted.permissions.decide('local', id, { decision: 'deny', reason: `no ${summary}` });
+    for await (const item of serverSession.events()) if (item.type === 'permission_requested' && ++seen === 10) break;
+    for (const { id, summary } of (await serverSession.permissions.list('pending')).toReversed()) {
+      await serverSession.permissions.decide('local', id, { decision: 'deny', reason: `no ${summary}` });
     }
     expect((await Promise.all(all)).map(({ reason }) => reason)).toEqual(commands.map((command) => `no ${command}`));
   });
 
   test('times out, a late decision is told so, and asking again works', async () => {
-    const { hosted } = await openHosted(await newPlace(kind), { permissionTimeoutMs: 30 });
-    const { id, decided } = await ask(hosted);
+    const { serverSession } = await openServerSession(await newPlace(kind), { permissionTimeoutMs: 30 });
+    const { id, decided } = await ask(serverSession);
     expect(await decided).toMatchObject({ outcome: 'timed_out', reason: 'nobody answered within 0.03 s' });
-    const late = hosted.permissions.decide('local', id, { decision: 'allow' });
+    const late = serverSession.permissions.decide('local', id, { decision: 'allow' });
     await expect(late).rejects.toMatchObject({ code: 'ALREADY_RESOLVED', details: { outcome: 'timed_out' } });
-    const again = await ask(hosted, { timeoutMs: 0 });
+    const again = await ask(serverSession, { timeoutMs: 0 });
     expect(again.id).not.toBe(id);
-    await hosted.permissions.decide('local', again.id, { decision: 'allow' });
+    await serverSession.permissions.decide('local', again.id, { decision: 'allow' });
     expect(await again.decided).toMatchObject({ outcome: 'allowed' });
   });
 
   test('is allowed for the session, or always for who decided, by its very words', async () => {
     const place = await newPlace(kind);
-    const { host, hosted, end } = await openHosted(place);
-    const allow = async (wish: Wish, scope: 'session' | 'always', pattern?: string) => {
-      const { id, decided } = await ask(hosted, wish);
+    const { host, serverSession, end } = await openServerSession(place);
+    const allow = async (fields: RequestFields, scope: 'session' | 'always', pattern?: string) => {
+      const { id, decided } = await ask(serverSession, fields);
       const decision = { decision: 'allow', scope, ...(pattern === undefined ? {} : { pattern }) } as const;
-      await hosted.permissions.decide('ann~000000000000', id, decision);
+      await serverSession.permissions.decide('ann~000000000000', id, decision);
       expect(await decided).toMatchObject({ outcome: 'allowed', scope });
     };
     await allow({ command: 'git status' }, 'always');
@@ -121,14 +123,14 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     await end();
     // Rules outlive the server, and session rules stay in theirs.
     const second = await openHost(place);
-    const again = await second.host.open(hosted.id);
-    expect(await request(again, wishOf())).toMatchObject({ outcome: 'allowed', scope: 'always' });
-    expect(await request(again, wishOf({ command: 'make two' }))).toMatchObject({ scope: 'session' });
+    const again = await second.host.open(serverSession.id);
+    expect(await request(again, requestOf())).toMatchObject({ outcome: 'allowed', scope: 'always' });
+    expect(await request(again, requestOf({ command: 'make two' }))).toMatchObject({ scope: 'session' });
     const { session } = await second.host.create('local', { agentKey: 'other' });
     const other = await second.host.open(session.id);
-    expect(await request(other, wishOf())).toMatchObject({ outcome: 'allowed' });
-    for (const wish of [{ command: 'make two' }, { user: 'bob~000000000000' }, { command: 'git status; rm -rf /' }]) {
-      const { id, decided } = await ask(other, wish);
+    expect(await request(other, requestOf())).toMatchObject({ outcome: 'allowed' });
+    for (const fields of [{ command: 'make two' }, { user: 'bob~000000000000' }, { command: 'git status; rm -rf /' }]) {
+      const { id, decided } = await ask(other, fields);
       await other.permissions.cancelOf(TURN);
       expect(await decided).toMatchObject({ id, outcome: 'cancelled' });
     }
@@ -142,11 +144,11 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
   });
 
   test('ends with its session: no record and no rule of it is left', async () => {
-    const { host, hosted, storage } = await openHosted(await newPlace(kind));
-    const first = await ask(hosted);
-    await hosted.permissions.decide('local', first.id, { decision: 'allow', scope: 'session' });
-    const { decided } = await ask(hosted, { command: 'make' });
-    await host.delete(hosted.id);
+    const { host, serverSession, storage } = await openServerSession(await newPlace(kind));
+    const first = await ask(serverSession);
+    await serverSession.permissions.decide('local', first.id, { decision: 'allow', scope: 'session' });
+    const { decided } = await ask(serverSession, { command: 'make' });
+    await host.delete(serverSession.id);
     expect(await decided.catch(() => ({ outcome: 'cancelled' }))).toMatchObject({ outcome: 'cancelled' });
     for (const collection of ['permissions', 'permission-rules']) {
       expect((await storage.documents.list(collection)).documents).toEqual([]);
@@ -156,14 +158,14 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
 
 describe('a permission', () => {
   test('is no reason to refuse a stop: it ends with its turn, and others wait on', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
-    const mine = await ask(hosted);
-    const other = await ask(hosted, { turn: OTHER_TURN });
-    await hosted.permissions.cancelOf(TURN);
+    const { serverSession } = await openServerSession(await newPlace('file'));
+    const mine = await ask(serverSession);
+    const other = await ask(serverSession, { turn: OTHER_TURN });
+    await serverSession.permissions.cancelOf(TURN);
     expect(await mine.decided).toMatchObject({ outcome: 'cancelled', reason: 'the turn was stopped' });
-    expect((await hosted.permissions.list('pending')).map(({ id }) => id)).toEqual([other.id]);
+    expect((await serverSession.permissions.list('pending')).map(({ id }) => id)).toEqual([other.id]);
     const gone = new AbortController();
-    const third = await ask(hosted, { command: 'make', signal: gone.signal });
+    const third = await ask(serverSession, { command: 'make', signal: gone.signal });
     gone.abort();
     expect(await third.decided).toMatchObject({ outcome: 'cancelled' });
   });
@@ -178,28 +180,31 @@ describe('a permission', () => {
     const { sessions: [session = '', id = ''] = [] } = Object(await child.next());
     await child.kill();
     const first = await openHost(place);
-    const hosted = await first.host.open(session);
-    expect(await hosted.permissions.list('pending')).toMatchObject([{ id, turn: TURN, summary: 'make' }]);
-    expect(await requests(hosted)).toMatchObject([{ id }]);
-    const told = await hosted.permissions.decide('bob~000000000000', id, { decision: 'deny', reason: 'not now' });
+    const serverSession = await first.host.open(session);
+    expect(await serverSession.permissions.list('pending')).toMatchObject([{ id, turn: TURN, summary: 'make' }]);
+    expect(await requests(serverSession)).toMatchObject([{ id }]);
+    const told = await serverSession.permissions.decide('bob~000000000000', id, {
+      decision: 'deny',
+      reason: 'not now',
+    });
     expect(told.resolution).toMatchObject({ outcome: 'denied', by: 'bob~000000000000' });
-    expect(await resolutions(hosted)).toMatchObject([{ id, outcome: 'denied', by: 'bob~000000000000' }]);
+    expect(await resolutions(serverSession)).toMatchObject([{ id, outcome: 'denied', by: 'bob~000000000000' }]);
     // Nobody has taken it when the next server ends, too.
     await first.end();
     const again = await (await openHost(place)).host.open(session);
     expect(await resolutions(again)).toHaveLength(1);
     const make = { user: 'local', command: 'make', turn: OTHER_TURN };
     // What differs in anything is something else.
-    for (const wish of [
+    for (const fields of [
       { ...make, user: 'ann~000000000000' },
       { ...make, command: 'make all' },
     ]) {
-      const other = await ask(again, wish);
+      const other = await ask(again, fields);
       expect(other.id).not.toBe(id);
       await again.permissions.cancelOf(OTHER_TURN);
     }
     const { last } = await again.position();
-    expect(await request(again, wishOf(make))).toMatchObject({ id, outcome: 'denied', reason: 'not now' });
+    expect(await request(again, requestOf(make))).toMatchObject({ id, outcome: 'denied', reason: 'not now' });
     expect(await logged(again, last)).toMatchObject([
       { type: 'agent_notice', turn: OTHER_TURN, text: expect.stringContaining(`${id} (Bash: make) was denied by bob`) },
     ]);
@@ -209,12 +214,12 @@ describe('a permission', () => {
 
   test('that waited when the server ended is waited for by who asks for the same, and is told there', async () => {
     const place = await newPlace('file');
-    const { hosted, end } = await openHosted(place);
-    const before = await ask(hosted);
+    const { serverSession, end } = await openServerSession(place);
+    const before = await ask(serverSession);
     await end();
     expect(await before.decided).toMatchObject({ id: before.id, outcome: 'cancelled' });
     const second = await openHost(place);
-    const again = await second.host.open(hosted.id);
+    const again = await second.host.open(serverSession.id);
     expect(await again.permissions.list('pending')).toMatchObject([{ id: before.id, turn: TURN }]);
     expect(await resolutions(again)).toEqual([]);
     const [joined, other] = [await ask(again, { turn: OTHER_TURN }), await ask(again, { turn: OTHER_TURN })];
@@ -224,7 +229,7 @@ describe('a permission', () => {
     expect(await again.permissions.get(before.id)).toMatchObject({ state: 'pending', turn: OTHER_TURN });
     // It is one of the turn that waits for it, also when that server ends.
     await second.end();
-    const third = await (await openHost(place)).host.open(hosted.id);
+    const third = await (await openHost(place)).host.open(serverSession.id);
     const [one, two] = await third.permissions.list('pending');
     expect([one?.id, two?.id]).toEqual([before.id, other.id]);
     const last = await ask(third);
@@ -238,12 +243,12 @@ describe('a permission', () => {
 
   test('has the time after a restart that it had before, and a decision that lay for longer than that is none', async () => {
     const place = await newPlace('file');
-    const { hosted, storage, end } = await openHosted(place);
-    const [late, old] = [await ask(hosted), await ask(hosted, { command: 'make' })];
-    await hosted.permissions.decide('local', old.id, { decision: 'allow' });
+    const { serverSession, storage, end } = await openServerSession(place);
+    const [late, old] = [await ask(serverSession), await ask(serverSession, { command: 'make' })];
+    await serverSession.permissions.decide('local', old.id, { decision: 'allow' });
     const edit = async (id: string, change: (record: ReturnType<typeof Object>) => object) => {
-      const record = await storage.documents.get('permissions', `${hosted.id}/${id}`);
-      await storage.documents.put('permissions', `${hosted.id}/${id}`, Object(change(Object(record?.value))));
+      const record = await storage.documents.get('permissions', `${serverSession.id}/${id}`);
+      await storage.documents.put('permissions', `${serverSession.id}/${id}`, Object(change(Object(record?.value))));
     };
     // As they are where the server was away for a day.
     await edit(late.id, ({ info, ...record }) => ({ ...record, info: { ...info, expiresAt: info.requestedAt + 1 } }));
@@ -252,7 +257,7 @@ describe('a permission', () => {
       return { ...record, info: { ...info, resolution }, delivered: false };
     });
     await end();
-    const again = await (await openHost(place)).host.open(hosted.id);
+    const again = await (await openHost(place)).host.open(serverSession.id);
     expect(await again.permissions.list('pending')).toEqual([]);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id: late.id, outcome: 'timed_out' });
     const decision = again.permissions.decide('local', late.id, { decision: 'allow' });
@@ -263,75 +268,84 @@ describe('a permission', () => {
 
   test('that was decided and never told is told after a restart, and its asker takes the decision once', async () => {
     const place = await newPlace('file');
-    const { hosted, storage, end } = await openHosted(place);
-    const { id, decided } = await ask(hosted);
-    await hosted.permissions.decide('local', id, { decision: 'allow' });
+    const { serverSession, storage, end } = await openServerSession(place);
+    const { id, decided } = await ask(serverSession);
+    await serverSession.permissions.decide('local', id, { decision: 'allow' });
     await decided;
     // As it is between the decision and the log.
-    const record = await storage.documents.get('permissions', `${hosted.id}/${id}`);
-    await storage.documents.put('permissions', `${hosted.id}/${id}`, {
+    const record = await storage.documents.get('permissions', `${serverSession.id}/${id}`);
+    await storage.documents.put('permissions', `${serverSession.id}/${id}`, {
       ...Object(record?.value),
       logged: false,
       delivered: false,
     });
     await end();
     const { host } = await openHost(place);
-    const again = await host.open(hosted.id);
+    const again = await host.open(serverSession.id);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id, outcome: 'allowed', by: 'local' });
-    expect(await request(again, wishOf())).toMatchObject({ id, outcome: 'allowed' });
+    expect(await request(again, requestOf())).toMatchObject({ id, outcome: 'allowed' });
     expect((await ask(again)).id).not.toBe(id);
   });
 
   test('makes no rule that would not allow it, or that nobody could read, and goes on waiting', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
-    const { id, decided } = await ask(hosted, { command: 'git status\nrm -rf /' });
+    const { serverSession } = await openServerSession(await newPlace('file'));
+    const { id, decided } = await ask(serverSession, { command: 'git status\nrm -rf /' });
     for (const pattern of [undefined, 'git *', 'git status', 'git status\n*']) {
       const decision = { decision: 'allow', scope: 'always', ...(pattern === undefined ? {} : { pattern }) } as const;
-      await expect(hosted.permissions.decide('local', id, decision)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+      await expect(serverSession.permissions.decide('local', id, decision)).rejects.toMatchObject({
+        code: 'INVALID_REQUEST',
+      });
     }
-    await hosted.permissions.decide('local', id, { decision: 'allow' });
+    await serverSession.permissions.decide('local', id, { decision: 'allow' });
     expect(await decided).toMatchObject({ outcome: 'allowed', scope: 'once' });
   });
 
   test('does not take what the agent proposes for what a person has allowed', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
-    const { last } = await hosted.position();
-    const decided = request(hosted, { ...wishOf(), pattern: '**' });
-    const { id } = await next(hosted, 'permission_requested', last);
-    await hosted.permissions.decide('local', id, { decision: 'allow', scope: 'session' });
+    const { serverSession } = await openServerSession(await newPlace('file'));
+    const { last } = await serverSession.position();
+    const decided = request(serverSession, { ...requestOf(), pattern: '**' });
+    const { id } = await next(serverSession, 'permission_requested', last);
+    await serverSession.permissions.decide('local', id, { decision: 'allow', scope: 'session' });
     await decided;
-    expect(await hosted.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
+    expect(await serverSession.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
   });
 
   test('may be a question, which is answered with words and by no rule', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
+    const { serverSession } = await openServerSession(await newPlace('file'));
     const question = { text: 'Which colour?', options: [{ label: 'red' }, { label: 'blue' }] };
-    const answered = request(hosted, { ...wishOf(), tool: 'AskUserQuestion', question });
-    const { id, options } = await next(hosted, 'question');
+    const answered = request(serverSession, { ...requestOf(), tool: 'AskUserQuestion', question });
+    const { id, options } = await next(serverSession, 'question');
     expect(options).toEqual(question.options);
-    await hosted.permissions.decide('local', id, { decision: 'allow', text: 'blue' });
+    await serverSession.permissions.decide('local', id, { decision: 'allow', text: 'blue' });
     expect(await answered).toMatchObject({ outcome: 'allowed', text: 'blue' });
   });
 
   test('is denied where nobody could read it all, or too many wait: an agent that floods hurts itself', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
-    const long = await request(hosted, wishOf({ command: `echo ${'x'.repeat(100_000)}` }));
+    const { serverSession } = await openServerSession(await newPlace('file'));
+    const long = await request(serverSession, requestOf({ command: `echo ${'x'.repeat(100_000)}` }));
     expect(long).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too long to be shown') });
-    const many = Array.from({ length: 130 }, (_, index) => request(hosted, wishOf({ command: `make ${index}` })));
-    const first = await Promise.race(many);
-    expect(first).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too many') });
-    await hosted.permissions.cancelOf(TURN);
+    const many = Array.from({ length: 130 }, (_, index) =>
+      request(serverSession, requestOf({ command: `make ${index}` })),
+    );
+    const denied: unknown[] = [];
+    for (const one of many) void one.then((outcome) => denied.push(outcome));
+    // By then, the others wait for a decision.
+    await expect.poll(() => denied.length).toBe(30);
+    expect(denied).toEqual(
+      Array(30).fill(expect.objectContaining({ outcome: 'denied', reason: expect.stringContaining('too many') })),
+    );
+    await serverSession.permissions.cancelOf(TURN);
     const outcomes = (await Promise.all(many)).map(({ outcome }) => outcome);
     expect(outcomes.filter((outcome) => outcome === 'cancelled')).toHaveLength(100);
   });
 
   test('shows the beginning of what a file is to hold', async () => {
-    const { hosted } = await openHosted(await newPlace('file'));
+    const { serverSession } = await openServerSession(await newPlace('file'));
     const input = { file_path: '/agent/workspace/a.txt', content: 'x'.repeat(200_000) };
-    const decided = request(hosted, { ...wishOf(), tool: 'Write', summary: 'a.txt', input });
-    const { id, input: shown } = await next(hosted, 'permission_requested');
+    const decided = request(serverSession, { ...requestOf(), tool: 'Write', summary: 'a.txt', input });
+    const { id, input: shown } = await next(serverSession, 'permission_requested');
     expect(Object(shown).content).toMatch(/x… \(200000 characters\)$/);
-    await hosted.permissions.decide('local', id, { decision: 'deny' });
+    await serverSession.permissions.decide('local', id, { decision: 'deny' });
     expect(await decided).toMatchObject({ outcome: 'denied' });
   });
 

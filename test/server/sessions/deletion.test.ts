@@ -67,12 +67,12 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
     kept: config.type === 'redis' ? await keysIn(config.prefix) : rowsIn(place),
   });
   const use = async (agentKey: string) => {
-    const hosted = await host.open((await host.create(OWNER, { agentKey })).session.id);
-    await execute(hosted, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
-    const api = await hosted.api();
+    const serverSession = await host.open((await host.create(OWNER, { agentKey })).session.id);
+    await execute(serverSession, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    const api = await serverSession.api();
     await api.checkpoint({ name: 'c', durable: true });
     await storage.transcripts.put(`~${OWNER}/${agentKey}`, 'talk', { revision: 1, text: 'said' });
-    return hosted;
+    return serverSession;
   };
   const other = await use('stays');
   await (await other.api()).hibernate();

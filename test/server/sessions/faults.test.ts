@@ -14,7 +14,7 @@ import {
   next,
   numbersOf,
   openHost,
-  openHosted,
+  openServerSession,
   type Place,
   until,
   upTo,
@@ -56,9 +56,9 @@ test('what was running is marked once, however often the server starts again', a
   const lasts: number[] = [];
   for (const _ of upTo(3)) {
     const { host, end } = await openHost(place);
-    const hosted = await host.open(sessions[0] ?? '');
-    lasts.push((await hosted.position()).last);
-    expectEnded(await logged(hosted));
+    const serverSession = await host.open(sessions[0] ?? '');
+    lasts.push((await serverSession.position()).last);
+    expectEnded(await logged(serverSession));
     await end();
   }
   expect(new Set(lasts).size).toBe(1);
@@ -66,15 +66,15 @@ test('what was running is marked once, however often the server starts again', a
 
 test('a request whose server was killed while it ran is not run again, and says so', async () => {
   const place = await newPlace('file');
-  const { storage, hosted, end } = await openHosted(place, { agentKey: 'k' });
+  const { storage, serverSession, end } = await openServerSession(place, { agentKey: 'k' });
   const code = "print('on', flush=True)\nimport time; time.sleep(600)";
-  const running = execute(hosted, code, { idempotencyKey: 'once' });
+  const running = execute(serverSession, code, { idempotencyKey: 'once' });
   running.catch(() => {});
-  const { execution } = await next(hosted, 'stdout');
+  const { execution } = await next(serverSession, 'stdout');
   // As a second server would find it, while the first has not come to write down any ending.
   const documents = (await storage.documents.list('idempotency')).documents;
   const marks = await storage.events.last('k');
-  await hosted.interrupt();
+  await serverSession.interrupt();
   await running;
   await end();
   const after = await place.open();
@@ -85,44 +85,44 @@ test('a request whose server was killed while it ran is not run again, and says 
     { type: 'execution_started', execution, code, request: documents[0]?.id.split('/')[1] },
     { type: 'stdout', text: 'on\n', execution },
   ]);
-  await after.documents.delete('session-marks', hosted.id);
+  await after.documents.delete('session-marks', serverSession.id);
   await after.close();
   expect(marks).toBeGreaterThan(1);
   const { host } = await openHost(place);
-  const later = await host.open(hosted.id);
+  const later = await host.open(serverSession.id);
   expect((await logged(later)).at(-1)).toMatchObject({ type: 'interrupted', execution, seq: 3 });
   await expect(execute(later, code, { idempotencyKey: 'once' })).rejects.toMatchObject({ code: 'EXECUTION_LOST' });
 });
 
 test('a Redis that goes away fails what runs; when it is back, the log says so and numbers have no gap', async () => {
-  const { hosted } = await openHosted(await newPlace('redis'));
-  await execute(hosted, 'x = 1');
-  const running = execute(hosted, "import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
+  const { serverSession } = await openServerSession(await newPlace('redis'));
+  await execute(serverSession, 'x = 1');
+  const running = execute(serverSession, "import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
   running.catch(() => {}); // it may fail before anybody looks
-  await next(hosted, 'stdout');
+  await next(serverSession, 'stdout');
   await redis().stop();
   await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
   await redis().restart();
-  const { last } = await hosted.position();
+  const { last } = await serverSession.position();
   const failed = await until(
-    async () => (await logged(hosted).catch(() => [])).findLast(({ type }) => type === 'execution_failed'),
+    async () => (await logged(serverSession).catch(() => [])).findLast(({ type }) => type === 'execution_failed'),
     (event) => event !== undefined,
   );
   expect(failed).toMatchObject({ error: { code: 'STORAGE_UNREACHABLE' } });
   expect(last).toBeGreaterThan(0);
-  expect((await execute(hosted, 'x')).result.value).toBe(1);
-  const events = await logged(hosted);
+  expect((await execute(serverSession, 'x')).result.value).toBe(1);
+  const events = await logged(serverSession);
   expect(numbersOf(events)).toEqual(upTo(events.length));
   expectEnded(events);
 });
 
 test('a server that goes down while its storage is away says so, and ends its kernels and readers all the same', async () => {
-  const { hosted, host } = await openHosted(await newPlace('redis'));
-  await execute(hosted, 'x = 1');
-  const { pid } = await hosted.session();
+  const { serverSession, host } = await openServerSession(await newPlace('redis'));
+  await execute(serverSession, 'x = 1');
+  const { pid } = await serverSession.session();
   const caughtUp = Promise.withResolvers<void>();
   const read = async () => {
-    for await (const { type } of hosted.events()) if (type === 'result') caughtUp.resolve();
+    for await (const { type } of serverSession.events()) if (type === 'result') caughtUp.resolve();
   };
   const reader = read();
   reader.catch(() => {});
@@ -138,14 +138,15 @@ test('a server that goes down while its storage is away says so, and ends its ke
 });
 
 test('code that ends while Redis is away has its ending in the log when it is back, and its key runs nothing twice', async () => {
-  const { hosted } = await openHosted(await newPlace('redis'));
-  await execute(hosted, 'n = 0');
-  const { cwd } = await hosted.session();
+  const { serverSession } = await openServerSession(await newPlace('redis'));
+  await execute(serverSession, 'n = 0');
+  const { cwd } = await serverSession.session();
   const code = 'n += 1\nimport os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\nn';
-  const running = execute(hosted, code, { idempotencyKey: 'once' });
+  const running = execute(serverSession, code, { idempotencyKey: 'once' });
   running.catch(() => {}); // it may fail before anybody looks
   const { execution } = await until(
-    async () => (await logged(hosted)).findLast((event) => event.type === 'execution_started') ?? { execution: '' },
+    async () =>
+      (await logged(serverSession)).findLast((event) => event.type === 'execution_started') ?? { execution: '' },
     (event) => 'request' in event,
   );
   await redis().stop();
@@ -153,12 +154,12 @@ test('code that ends while Redis is away has its ending in the log when it is ba
   await expect(running).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
   await redis().restart();
   const again = await until(
-    () => execute(hosted, code, { idempotencyKey: 'once' }).catch((error) => error),
+    () => execute(serverSession, code, { idempotencyKey: 'once' }).catch((error) => error),
     (outcome) => outcome.code !== 'STORAGE_UNREACHABLE',
   );
   expect(again).toMatchObject({ code: 'EXECUTION_LOST', details: { execution } });
-  expect((await execute(hosted, 'n')).result.value).toBe(1);
-  const events = await logged(hosted);
+  expect((await execute(serverSession, 'n')).result.value).toBe(1);
+  const events = await logged(serverSession);
   expect(numbersOf(events)).toEqual(upTo(events.length));
   expectEnded(events);
 });

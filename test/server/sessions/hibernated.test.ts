@@ -36,7 +36,7 @@ test('files, history, events and facts of a session are told after a restart, an
   const listed = { tools: [], skills: [{ name: 'add' }], artifacts: [{ name: 'told' }], deps: [] };
   for (const [kind, things] of Object.entries(listed)) {
     expect((await server.call(`GET /v1/sessions/${id}/${kind}`)).json).toMatchObject({ [kind]: things });
-    expect((await server.call(`GET /v1/namespaces?only=${kind}`)).json).toMatchObject({ [kind]: things });
+    expect((await server.call(`GET /v1/${kind}`)).json).toMatchObject({ [kind]: things });
   }
   expect((await server.call(`GET /v1/sessions/${id}/skills/add`)).json).toMatchObject({ name: 'add' });
   expect((await server.call(`GET /v1/sessions/${never.id}/artifacts/told`)).json).toMatchObject({ name: 'told' });

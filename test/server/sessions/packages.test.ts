@@ -3,7 +3,8 @@
 import { chmod, mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { connect } from '../../../src/client/index.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
 import { connectTo } from '../../support/servers/client.ts';
@@ -14,7 +15,7 @@ beforeAll(async () => {
   const wheels = await mkdtemp(join(await scratchFolder(), 'wheels-'));
   // Installers of a root host run as another user.
   await chmod(wheels, 0o755);
-  await makeWheel(wheels, 'tiny-thing');
+  for (const name of ['tiny-thing', 'thing-of-session', 'thing-of-user', 'later-thing']) await makeWheel(wheels, name);
   server = await TestServer.start({ session: { packages: { wheelFolders: [wheels], noIndex: true } } });
 });
 
@@ -33,6 +34,61 @@ describe('packages over the API', { timeout: 120_000 }, () => {
     expect(await other.run('x')).toMatchObject({ value: 1 });
     const wrong = one.deps.add('not a package!', { onProgress: () => {} });
     await expect(wrong).rejects.toMatchObject({ code: 'DEPS_INVALID' });
+  });
+
+  it.each(['session', 'user'] as const)(
+    'are added and removed with the routes of a %s, for live kernels too',
+    async (door) => {
+      const client = await connectTo(server, 'url');
+      const [one, other] = [await client.open({ agentKey: `${door} 1` }), await client.open({ agentKey: `${door} 2` })];
+      await other.run('x = 1');
+      const { deps } = door === 'session' ? one : client;
+      const lines: string[] = [];
+      const name = `thing-of-${door}`;
+      expect(await deps.add(name, { onProgress: (text) => lines.push(text) })).toMatchObject({ installed: [name] });
+      expect(lines.length).toBeGreaterThan(0);
+      expect(await deps.list()).toContain(name);
+      expect(await deps.status()).toMatchObject({ installed: true });
+      expect(await other.run(`import thing_of_${door} as thing; thing.VERSION, x`)).toMatchObject({
+        value: ['1.0.0', 1],
+      });
+      expect(await deps.remove(name)).toMatchObject({ removed: [name] });
+      expect(await deps.list()).not.toContain(name);
+      expect(await deps.sync()).toMatchObject({ failed: [] });
+      await expect(deps.add('not a package!')).rejects.toMatchObject({ code: 'DEPS_INVALID' });
+      await expect(deps.add('not a package!', { onProgress: () => {} })).rejects.toMatchObject({
+        code: 'DEPS_INVALID',
+      });
+    },
+  );
+
+  it('that code adds are there for a kernel that starts again', async () => {
+    const client = await connectTo(server, 'url');
+    const [one, other] = [await client.open({ agentKey: 'adds' }), await client.open({ agentKey: 'sleeps' })];
+    await other.run('x = 1');
+    await other.hibernate();
+    expect(await one.run('deps.add("later-thing")["installed"]')).toMatchObject({ value: ['later-thing'] });
+    expect(await other.run('import later_thing; later_thing.VERSION, x')).toMatchObject({ value: ['1.0.0', 1] });
+  });
+
+  it('are locked for all where the server does, over the API and in code; list and sync still work', async () => {
+    await using locked = await TestServer.start({ allowRuntimeDeps: false });
+    await using client = await connect({ url: locked.url, token: locked.token });
+    await using session = await client.open({ agentKey: 'locked', allowRuntimeDeps: true });
+    for (const { deps } of [client, session]) {
+      for (const options of [{}, { onProgress: () => {} }]) {
+        await expect(deps.add('tiny-thing', options)).rejects.toMatchObject({ code: 'DEPS_LOCKED' });
+        await expect(deps.remove('tiny-thing', options)).rejects.toMatchObject({ code: 'DEPS_LOCKED' });
+      }
+      expect(await deps.list()).toEqual([]);
+      expect(await deps.sync()).toMatchObject({ installed: [], failed: [] });
+    }
+    const tried = 'try: deps.add("tiny-thing")\nexcept PermissionError as error: print(error.code)';
+    expect(await session.run(tried)).toMatchObject({ stdout: 'DEPS_LOCKED\n' });
+    const fork = await session.fork({ agentKey: 'locked fork' });
+    expect(await fork.run(tried)).toMatchObject({ stdout: 'DEPS_LOCKED\n' });
+    await client.sessions.update(session.id, { allowRuntimeDeps: true, undo: 1 });
+    expect(await session.run(tried)).toMatchObject({ stdout: 'DEPS_LOCKED\n' });
   });
 
   it('that are installed before a kernel starts are told in the log, what fails once', async () => {

@@ -42,3 +42,22 @@ test.each(['file', 'redis'] as const)('no session is told twice or left out, in 
   expect(mine).toHaveLength(expected.length);
   expect(await pagesOf({ agentKey: 'k280', limit: 1 })).toHaveLength(1);
 });
+
+test('sessions with a large environment come in short pages, and one that is larger is refused', async () => {
+  const { host } = await openHost(await newPlace('file'));
+  const make = (number: number, size: number) =>
+    host.create('local', { agentKey: `k${number}`, env: { A: 'x'.repeat(size) } });
+  const made = await Promise.all(upTo(40).map((number) => make(number, 100_000)));
+  const found: string[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await host.list({ limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+    expect(JSON.stringify(page).length).toBeLessThan(2_000_000);
+    found.push(...page.sessions.map(({ id }) => id));
+    cursor = page.next;
+    if (cursor === undefined) break;
+  }
+  expect(found.toSorted()).toEqual(made.map(({ session }) => session.id).toSorted());
+  const more = { env: { A: 'x'.repeat(200_000) } };
+  await expect(make(41, 200_000)).rejects.toThrow('128 KB');
+  await expect(host.update(found[0] ?? '', more)).rejects.toThrow('128 KB');
+});

@@ -12,6 +12,7 @@ let server: TestServer;
 beforeAll(async () => {
   server = await TestServer.start({
     membersMay: ['in-process'],
+    credentialRates: { perSecond: 10_000, burst: 10_000 },
     // An agent that talks much.
     agents: {
       run: async ({ id: turn, saveTranscript: keepTranscript }) => {
@@ -70,6 +71,49 @@ it('live kernels, and of two that begin at once one', async () => {
   expectOver(await call(`POST /v1/sessions/${awake}/fork`, { agentKey: 'fork' }), 'liveKernels');
   expect((await call(`POST /v1/sessions/${awake}/hibernate`)).status).toBe(204);
   expect((await run(asleep)).status).toBe(200);
+});
+
+it('live kernels, and of forks that begin at once no more than there is room for', async () => {
+  const { session, run, call } = await bounded('forks', { liveKernels: 3 });
+  const id = await session('parent');
+  expect((await run(id)).status).toBe(200);
+  const forks = await Promise.all(
+    ['1', '2', '3', '4', '5'].map((agentKey) => call(`POST /v1/sessions/${id}/fork`, { agentKey })),
+  );
+  expect(forks.map(({ status }) => status).toSorted()).toEqual([201, 201, 429, 429, 429]);
+  // One that fails leaves its place.
+  const [fork] = forks.filter(({ status }) => status === 201);
+  expect((await call(`DELETE /v1/sessions/${fork?.json.id}`)).status).toBe(204);
+  for (let n = 0; n < 3; n++) {
+    const taken = await call(`POST /v1/sessions/${id}/fork`, { agentKey: 'parent' });
+    expect(taken).toMatchObject({ status: 409, json: { error: { code: 'SESSION_CONFLICT' } } });
+  }
+  expect((await call(`POST /v1/sessions/${id}/fork`, { agentKey: '6' })).status).toBe(201);
+});
+
+it('memory, of kernels that live and are to have more at once', async () => {
+  const { session, run, call } = await bounded('more-memory', { memoryMb: 1500 });
+  const ids = [await session('1', limits(500)), await session('2', limits(500))];
+  for (const id of ids) expect((await run(id)).status).toBe(200);
+  const changed = await Promise.all(ids.map((id) => call(`PATCH /v1/sessions/${id}`, limits(900))));
+  expect(changed.map(({ status }) => status).toSorted()).toEqual([200, 429]);
+});
+
+it.each([
+  ['profiles', 100, (n: number) => [`PUT /v1/profiles/p${n}`, {}] as const],
+  ['rules', 200, (n: number) => ['POST /v1/permission-rules', { tool: 'Bash', pattern: `echo ${n}` }] as const],
+  ['tokens', 200, (n: number) => ['POST /v1/tokens', { name: `t${n}` }] as const],
+])('%s, and of many that are made at once no more than %i', async (what, most, make) => {
+  const { call } = await bounded(`many-${what}`, {});
+  const made = await Promise.all(
+    Array.from({ length: most + 20 }, (_, n) => {
+      const [route, body] = make(n);
+      return call(route, body);
+    }),
+  );
+  const { json } = await call(`GET /v1/${what === 'rules' ? 'permission-rules' : what}`);
+  expect(json[what]).toHaveLength(most);
+  expect(new Set(made.map(({ status }) => status))).toContain(429);
 });
 
 it('memory, also of a kernel that lives and is to have more', async () => {
@@ -170,6 +214,20 @@ it('storage, with checkpoints that are made one after the other', async () => {
   const made = [await make(), await make(), await make()];
   expect(made.map(({ status }) => status)).toEqual([201, 201, 201]);
   expectOver(await make(), 'storageBytes');
+});
+
+it('storage, with what is told of artifacts that hold nothing', async () => {
+  const { session, run, call } = await bounded('told', { storageBytes: 300_000 });
+  const id = await session('1');
+  const metadata = encodeURIComponent(JSON.stringify({ k: 'x'.repeat(8000) }));
+  const save = (n: number) => call(`PUT /v1/artifacts/a${n}/content?metadata=${metadata}`, {});
+  const made = await Promise.all(Array.from({ length: 50 }, (_, n) => save(n)));
+  expect(new Set(made.map(({ status }) => status))).toEqual(new Set([200, 429]));
+  await server.call('PATCH /v1/users/told', { body: { quotas: {} } });
+  const code = `for n in range(10): artifacts.save(f'b{n}', b'', metadata={'k': 'x' * 60_000})`;
+  expect((await run(id, code)).status).toBe(200);
+  await server.call('PATCH /v1/users/told', { body: { quotas: { storageBytes: 300_000 } } });
+  expectOver(await run(id), 'storageBytes');
 });
 
 it('storage, with what agents have said; none is prompted where there is no room', async () => {

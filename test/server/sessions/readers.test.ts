@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
 import { execute, start } from '../../support/servers/executions.ts';
-import { isEvent, newPlace, next, numbersOf, openHosted, upTo, useRedis } from './session-hosts.ts';
+import { isEvent, newPlace, next, numbersOf, openServerSession, upTo, useRedis } from './session-hosts.ts';
 
 useRedis();
 
@@ -17,12 +17,13 @@ for n in range(${COUNT}):
 
 describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
   test('20 of them get 1,000 events a second, each once and in order', { timeout: 120_000 }, async () => {
-    const { hosted, host } = await openHosted(await newPlace(kind));
-    await execute(hosted, '1');
-    const { execution, firstSeq, outcome } = await start(hosted, CODE);
+    const { serverSession, host } = await openServerSession(await newPlace(kind));
+    await execute(serverSession, '1');
+    const { execution, firstSeq, outcome } = await start(serverSession, CODE);
     const read = async () => {
       const seen: SessionEvent[] = [];
-      for await (const item of hosted.events({ after: firstSeq - 1, execution })) if (isEvent(item)) seen.push(item);
+      for await (const item of serverSession.events({ after: firstSeq - 1, execution }))
+        if (isEvent(item)) seen.push(item);
       return seen;
     };
     const readers = upTo(20).map(read);
@@ -38,9 +39,9 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
   test('a slow one falls behind and still gets everything; one that vanishes is forgotten', {
     timeout: 120_000,
   }, async () => {
-    const { hosted, host } = await openHosted(await newPlace(kind));
-    const slow = hosted.events()[Symbol.asyncIterator]();
-    const vanished = hosted.events()[Symbol.asyncIterator]();
+    const { serverSession, host } = await openServerSession(await newPlace(kind));
+    const slow = serverSession.events()[Symbol.asyncIterator]();
+    const vanished = serverSession.events()[Symbol.asyncIterator]();
     const seen: number[] = [];
     const step = async () => {
       const { value } = await slow.next();
@@ -49,12 +50,12 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     await step();
     await vanished.next();
     expect((await host.metrics()).readers).toBe(2);
-    const fast = next(hosted, 'result');
-    await execute(hosted, "for n in range(200): print('x' * 20_000, flush=True)");
+    const fast = next(serverSession, 'result');
+    await execute(serverSession, "for n in range(200): print('x' * 20_000, flush=True)");
     // It had not asked for anything, and nobody had to wait for it.
     await fast;
     await vanished.return?.();
-    const { last } = await hosted.position();
+    const { last } = await serverSession.position();
     while ((seen.at(-1) ?? 0) < last) await step();
     expect(seen).toEqual(upTo(last));
     await slow.return?.();
@@ -62,10 +63,10 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
   });
 
   test('one that has left in the middle of waiting is let go of', async () => {
-    const { hosted, host } = await openHosted(await newPlace(kind));
+    const { serverSession, host } = await openServerSession(await newPlace(kind));
     const gone = new AbortController();
-    const { last } = await hosted.position();
-    const reading = hosted.events({ after: last, signal: gone.signal })[Symbol.asyncIterator]().next();
+    const { last } = await serverSession.position();
+    const reading = serverSession.events({ after: last, signal: gone.signal })[Symbol.asyncIterator]().next();
     expect((await host.metrics()).readers).toBe(1);
     gone.abort();
     expect(await reading).toEqual({ done: true, value: undefined });

@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { SessionManager } from '../../../src/server/sessions/session-manager.ts';
-import { storageFromBootstrap } from '../../../src/storage/bootstrap-storage.ts';
+import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { execute } from '../../support/servers/executions.ts';
 
 const [, place = ''] = process.argv.slice(2);
@@ -16,16 +16,16 @@ function tell(line: object): void {
 }
 
 /** Tells the number of each event that it was sent. */
-async function watch(hosted: ServerSession): Promise<void> {
-  const { last } = await hosted.position();
-  for await (const item of hosted.events({ after: last })) {
-    if (item.type !== 'trimmed') tell({ seen: [hosted.id, item.seq, item.type] });
+async function watch(serverSession: ServerSession): Promise<void> {
+  const { last } = await serverSession.position();
+  for await (const item of serverSession.events({ after: last })) {
+    if (item.type !== 'trimmed') tell({ seen: [serverSession.id, item.seq, item.type] });
   }
 }
 
-async function work(hosted: ServerSession): Promise<never> {
-  void watch(hosted);
-  for (;;) await execute(hosted, 'for n in range(20): print(n, flush=True)');
+async function work(serverSession: ServerSession): Promise<never> {
+  void watch(serverSession);
+  for (;;) await execute(serverSession, 'for n in range(20): print(n, flush=True)');
 }
 
 const made = await Promise.all(['a', 'b', 'c'].map((agentKey) => host.create('local', { agentKey })));

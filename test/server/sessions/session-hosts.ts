@@ -7,10 +7,10 @@ import type { SessionEvent, StreamItem } from '../../../src/protocol/session-eve
 import type { NewSession } from '../../../src/protocol/session-info.ts';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { SessionManager } from '../../../src/server/sessions/session-manager.ts';
-import type { SessionManagerOptions } from '../../../src/server/sessions/session-manager-options.ts';
+import type { SessionManagerOptions } from '../../../src/server/sessions/session-types.ts';
 import type { Storage } from '../../../src/storage/contract.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
-import { RedisStorage } from '../../../src/storage/redis/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 
@@ -59,22 +59,22 @@ export async function openHost(place: Place, options: Options = {}): Promise<Ope
 }
 
 /** A session of a host of its own. */
-export async function openHosted(
+export async function openServerSession(
   place: Place,
   wanted: NewSession = {},
   options: Options = {},
-): Promise<Opened & { hosted: ServerSession }> {
+): Promise<Opened & { serverSession: ServerSession }> {
   const opened = await openHost(place, options);
   const { session } = await opened.host.create('local', wanted);
-  return { ...opened, hosted: await opened.host.open(session.id) };
+  return { ...opened, serverSession: await opened.host.open(session.id) };
 }
 
 /** What there is in the log so far. */
-export async function logged(hosted: ServerSession, after = 0): Promise<SessionEvent[]> {
-  const { last } = await hosted.position();
+export async function logged(serverSession: ServerSession, after = 0): Promise<SessionEvent[]> {
+  const { last } = await serverSession.position();
   const events: SessionEvent[] = [];
   if (last <= after) return events;
-  for await (const item of hosted.events({ after })) {
+  for await (const item of serverSession.events({ after })) {
     if (isEvent(item)) events.push(item);
     if (isEvent(item) && item.seq >= last) break;
   }
@@ -87,12 +87,12 @@ export function isEvent(item: StreamItem): item is SessionEvent {
 
 /** The first that comes of a type. */
 export async function next<T extends SessionEvent['type']>(
-  hosted: ServerSession,
+  serverSession: ServerSession,
   type: T,
   after = 0,
 ): Promise<Extract<SessionEvent, { type: T }>> {
   const is = (item: StreamItem): item is Extract<SessionEvent, { type: T }> => item.type === type;
-  for await (const item of hosted.events({ after })) if (is(item)) return item;
+  for await (const item of serverSession.events({ after })) if (is(item)) return item;
   throw new Error(`the session ended before any ${type}`);
 }
 
@@ -107,11 +107,11 @@ export async function collect(items: AsyncIterable<StreamItem>): Promise<StreamI
   return all;
 }
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
 /** Asks again until the answer is right. */
 export async function until<T>(ask: () => Promise<T>, right: (answer: T) => boolean): Promise<T> {
-  for (const deadline = performance.now() + PATIENCE_MS; ; ) {
+  for (const deadline = performance.now() + TIMEOUT_MS; ; ) {
     const answer = await ask();
     if (right(answer)) return answer;
     if (performance.now() > deadline) throw new Error(`still ${JSON.stringify(answer)}`);

@@ -5,7 +5,17 @@ import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { ChangeableSettings, SessionSettings } from '../../../src/protocol/session-info.ts';
 import { execute } from '../../support/servers/executions.ts';
-import { collect, logged, newPlace, next, numbersOf, openHost, openHosted, upTo, useRedis } from './session-hosts.ts';
+import {
+  collect,
+  logged,
+  newPlace,
+  next,
+  numbersOf,
+  openHost,
+  openServerSession,
+  upTo,
+  useRedis,
+} from './session-hosts.ts';
 
 useRedis();
 
@@ -76,8 +86,8 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(await keysOf({ labels: { odd: '1' } })).toEqual(['k1', 'k3', 'k5', 'k7']);
     expect(await keysOf({ agentKey: 'k2' })).toEqual(['k2']);
     expect(await keysOf({}, ({ ownerId }) => ownerId !== 'local')).toEqual(['k7']);
-    const hosted = await host.open((await host.find('local', 'k4'))?.id ?? '');
-    await execute(hosted, 'x = 1');
+    const serverSession = await host.open((await host.find('local', 'k4'))?.id ?? '');
+    await execute(serverSession, 'x = 1');
     expect(await keysOf({ state: 'idle' })).toEqual(['k4']);
     expect(await host.find('local', 'k7')).toBeUndefined();
   });
@@ -92,32 +102,37 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
   });
 
   test('an update changes name, labels and settings, and names stay', async () => {
-    const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u', name: 'one' });
-    await execute(hosted, 'x = 41');
-    const changed = await host.update(hosted.id, { name: null, labels: { a: 'b' }, env: { WHO: 'me' }, timeoutMs: 9 });
+    const { host, serverSession } = await openServerSession(await newPlace(kind), { agentKey: 'u', name: 'one' });
+    await execute(serverSession, 'x = 41');
+    const changed = await host.update(serverSession.id, {
+      name: null,
+      labels: { a: 'b' },
+      env: { WHO: 'me' },
+      timeoutMs: 9,
+    });
     expect(changed).toMatchObject({ labels: { a: 'b' }, settings: { env: { WHO: 'me' }, timeoutMs: 9 } });
     expect(changed.name).toBeUndefined();
-    await host.update(hosted.id, { timeoutMs: 0 });
-    const { result } = await execute(hosted, "import os; [x + 1, os.environ['WHO']]");
+    await host.update(serverSession.id, { timeoutMs: 0 });
+    const { result } = await execute(serverSession, "import os; [x + 1, os.environ['WHO']]");
     expect(result.value).toEqual([42, 'me']);
     const lasting = Object.keys(SessionSettings.shape).filter((option) => !(option in ChangeableSettings.shape));
     expect(lasting).toEqual(expect.arrayContaining(['cwd', 'executor', 'sandbox', 'image']));
     for (const option of ['agentKey', 'ownerId', 'storage', ...lasting]) {
-      const refused = host.update(hosted.id, { [option]: 'off' });
+      const refused = host.update(serverSession.id, { [option]: 'off' });
       await expect(refused, option).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     }
-    expect((await host.get(hosted.id)).settings).toEqual({ ...changed.settings, timeoutMs: 0 });
+    expect((await host.get(serverSession.id)).settings).toEqual({ ...changed.settings, timeoutMs: 0 });
   });
 
   test('an update ends nothing that runs, and holds for what comes after it', async () => {
-    const { host, hosted } = await openHosted(await newPlace(kind), { agentKey: 'u' });
-    const running = execute(hosted, "print('on', flush=True); input(); 'done'");
-    const { id } = await next(hosted, 'input_request');
-    await host.update(hosted.id, { env: { WHO: 'me' } });
-    expect(await (await hosted.api()).history()).toEqual([]);
-    await hosted.answerInput(id, '');
+    const { host, serverSession } = await openServerSession(await newPlace(kind), { agentKey: 'u' });
+    const running = execute(serverSession, "print('on', flush=True); input(); 'done'");
+    const { id } = await next(serverSession, 'input_request');
+    await host.update(serverSession.id, { env: { WHO: 'me' } });
+    expect(await (await serverSession.api()).history()).toEqual([]);
+    await serverSession.answerInput(id, '');
     expect((await running).result.value).toBe('done');
-    expect((await execute(hosted, "import os; os.environ['WHO']")).result.value).toBe('me');
+    expect((await execute(serverSession, "import os; os.environ['WHO']")).result.value).toBe('me');
   });
 
   test('after a restart every session is there, and goes on where it was', async () => {
@@ -135,33 +150,37 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
       ['b', 'hibernated'],
     ]);
     for (const { id, agentKey } of sessions) {
-      const hosted = await host.open(id);
-      const { last } = await hosted.position();
-      const { result, firstSeq } = await execute(hosted, 'me');
-      expect(result).toMatchObject({ value: agentKey, woken: { lost: [] } });
+      const serverSession = await host.open(id);
+      const { last } = await serverSession.position();
+      const { result, firstSeq } = await execute(serverSession, 'me');
+      expect(result).toMatchObject({ value: agentKey, resumed: { lost: [] } });
       expect(firstSeq).toBe(last + 1);
-      const events = await logged(hosted);
+      const events = await logged(serverSession);
       expect(numbersOf(events)).toEqual(upTo(events.length));
     }
   });
 
   test('an idle kernel is put to sleep, and the next call brings it back', async () => {
-    const { hosted } = await openHosted(await newPlace(kind), {}, { idleMs: 50 });
-    await execute(hosted, 'x = 5');
-    const slept = await next(hosted, 'session_state', 1);
+    const { serverSession } = await openServerSession(await newPlace(kind), {}, { idleMs: 50 });
+    await execute(serverSession, 'x = 5');
+    const slept = await next(serverSession, 'session_state', 1);
     expect(slept.change).toBe('hibernated');
-    expect((await hosted.info()).state).toBe('hibernated');
-    expect((await execute(hosted, 'x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    expect((await serverSession.info()).state).toBe('hibernated');
+    expect((await execute(serverSession, 'x')).result).toMatchObject({ value: 5, resumed: { lost: [] } });
   });
 
   test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
     const options = { sweepEveryMs: 20, closeAfterMs: 100 };
-    const { host, hosted, storage } = await openHosted(await newPlace(kind), { agentKey: 'unused' }, options);
+    const { host, serverSession, storage } = await openServerSession(
+      await newPlace(kind),
+      { agentKey: 'unused' },
+      options,
+    );
     const isHeld = async () => (await storage.locks.ownerOf('unused')) !== undefined;
-    await execute(hosted, 'x = 5');
-    const api = await hosted.api();
+    await execute(serverSession, 'x = 5');
+    const api = await serverSession.api();
     const reading = new AbortController();
-    const events = hosted.events({ after: (await hosted.position()).last, signal: reading.signal });
+    const events = serverSession.events({ after: (await serverSession.position()).last, signal: reading.signal });
     const read = (async () => {
       for await (const event of events) if (event.type === 'session_state') return event.change;
       return undefined;
@@ -170,15 +189,15 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(await read).toBe('hibernated');
     reading.abort();
     await expect.poll(isHeld).toBe(false);
-    expect((await host.list({})).sessions).toMatchObject([{ id: hosted.id, state: 'hibernated' }]);
+    expect((await host.list({})).sessions).toMatchObject([{ id: serverSession.id, state: 'hibernated' }]);
     // Of many that come together, while it may be closed again, none is refused.
     for (let round = 0; round < 5; round += 1) {
-      const opened = await Promise.all(upTo(5).map(() => host.open(hosted.id)));
+      const opened = await Promise.all(upTo(5).map(() => host.open(serverSession.id)));
       for (const one of opened) expect(await one.position()).toMatchObject({ trimmedThrough: 0 });
       await expect.poll(isHeld).toBe(false);
     }
-    const again = await host.open(hosted.id);
-    expect((await execute(again, 'x')).result).toMatchObject({ value: 5, woken: { lost: [] } });
+    const again = await host.open(serverSession.id);
+    expect((await execute(again, 'x')).result).toMatchObject({ value: 5, resumed: { lost: [] } });
     expect(await isHeld()).toBe(true);
   });
 
@@ -186,27 +205,28 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const { host } = await openHost(await newPlace(kind), { pool: { maxKernels: 2 } });
     const open = async (key: number) => host.open((await host.create('local', { agentKey: `n${key}` })).session.id);
     const all = await Promise.all(upTo(6).map(open));
-    await Promise.all(all.map((hosted, index) => execute(hosted, `mine = ${index}`)));
-    for (const [index, hosted] of all.entries()) expect((await execute(hosted, 'mine')).result.value).toBe(index);
+    await Promise.all(all.map((serverSession, index) => execute(serverSession, `mine = ${index}`)));
+    for (const [index, serverSession] of all.entries())
+      expect((await execute(serverSession, 'mine')).result.value).toBe(index);
     expect((await host.metrics()).pool.live).toBeLessThanOrEqual(2);
   });
 
   test('a fork has the same memory, is a session of its own, and outlives a restart', async () => {
     const place = await newPlace(kind);
-    const { host, hosted, end } = await openHosted(place, { agentKey: 'parent', labels: { a: 'b' } });
-    await execute(hosted, "x = [1]\nopen('shared.txt', 'w').write('here')");
-    const fork = await host.fork(hosted.id, 'local', { agentKey: 'child', name: 'fork' });
-    expect(fork).toMatchObject({ agentKey: 'child', name: 'fork', forkOf: hosted.id });
+    const { host, serverSession, end } = await openServerSession(place, { agentKey: 'parent', labels: { a: 'b' } });
+    await execute(serverSession, "x = [1]\nopen('shared.txt', 'w').write('here')");
+    const fork = await host.fork(serverSession.id, 'local', { agentKey: 'child', name: 'fork' });
+    expect(fork).toMatchObject({ agentKey: 'child', name: 'fork', forkOf: serverSession.id });
     const child = await host.open(fork.id);
     expect((await execute(child, "x.append(2); [x, open('shared.txt').read()]")).result.value).toEqual([
       [1, 2],
       'here',
     ]);
-    expect((await execute(hosted, 'x')).result.value).toEqual([1]);
-    await expect(host.fork(hosted.id, 'local', { agentKey: 'child' })).rejects.toMatchObject({
+    expect((await execute(serverSession, 'x')).result.value).toEqual([1]);
+    await expect(host.fork(serverSession.id, 'local', { agentKey: 'child' })).rejects.toMatchObject({
       code: 'SESSION_CONFLICT',
     });
-    await expect(host.delete(hosted.id)).rejects.toMatchObject({
+    await expect(host.delete(serverSession.id)).rejects.toMatchObject({
       code: 'SESSION_CONFLICT',
       details: { forks: [fork.id] },
     });
@@ -214,33 +234,33 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     const { host: later } = await openHost(place);
     expect((await execute(await later.open(fork.id), 'x')).result.value).toEqual([1, 2]);
     await later.delete(fork.id);
-    await later.delete(hosted.id);
+    await later.delete(serverSession.id);
     expect((await later.list({})).sessions).toEqual([]);
   });
 
   test('delete really deletes: kernel, workspace, events, checkpoints, files, requests and the session', async () => {
     const place = await newPlace(kind);
     const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
-    const { host, hosted, storage } = await openHosted(place, { agentKey: 'gone' }, options);
-    await execute(hosted, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
-    await (await hosted.api()).checkpoint({ name: 'c', durable: true });
-    const { pid } = await hosted.session();
-    expect(readdirSync(join(place.dataDir, 'outputs', hosted.id)).length).toBeGreaterThan(0);
+    const { host, serverSession, storage } = await openServerSession(place, { agentKey: 'gone' }, options);
+    await execute(serverSession, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
+    await (await serverSession.api()).checkpoint({ name: 'c', durable: true });
+    const { pid } = await serverSession.session();
+    expect(readdirSync(join(place.dataDir, 'outputs', serverSession.id)).length).toBeGreaterThan(0);
     expect(readdirSync(join(place.dataDir, 'agents'))).toHaveLength(1);
-    const reader = collect(hosted.events());
-    const { last } = await hosted.position();
-    const running = execute(hosted, "print('on', flush=True)\nwhile True: pass");
+    const reader = collect(serverSession.events());
+    const { last } = await serverSession.position();
+    const running = execute(serverSession, "print('on', flush=True)\nwhile True: pass");
     // What is told as started may still wait for its kernel.
-    await next(hosted, 'stdout', last);
-    await host.delete(hosted.id);
+    await next(serverSession, 'stdout', last);
+    await host.delete(serverSession.id);
     expect((await reader).at(-1)).toMatchObject({ type: 'session_state', change: 'deleted' });
     expect((await running).result.status).toBe('interrupted');
-    await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    await expect(execute(hosted, '1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(host.get(serverSession.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(execute(serverSession, '1')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     // The process is reaped by its parent a moment after the connection is gone.
     await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
-    expect(existsSync(join(place.dataDir, 'outputs', hosted.id))).toBe(false);
+    expect(existsSync(join(place.dataDir, 'outputs', serverSession.id))).toBe(false);
     expect(await storage.events.last('gone')).toBe(0);
     expect(await storage.checkpoints.list('gone')).toEqual([]);
     expect(await storage.records.get('gone')).toBeUndefined();
@@ -254,15 +274,15 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 
   test('a delete that was cut short is finished at the next start', async () => {
     const place = await newPlace(kind);
-    const { hosted, end } = await openHosted(place, { agentKey: 'half' });
-    await execute(hosted, 'x = 1');
+    const { serverSession, end } = await openServerSession(place, { agentKey: 'half' });
+    await execute(serverSession, 'x = 1');
     await end();
     const storage = await place.open();
-    const document = await storage.documents.get('sessions', hosted.id);
-    await storage.documents.put('sessions', hosted.id, { ...(document?.value as object), life: 'deleting' });
+    const document = await storage.documents.get('sessions', serverSession.id);
+    await storage.documents.put('sessions', serverSession.id, { ...(document?.value as object), life: 'deleting' });
     await storage.close();
     const { host, storage: later } = await openHost(place);
-    await expect(host.get(hosted.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(host.get(serverSession.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     // In the background: nobody waits for it.
     const sessions = async () => (await later.documents.list('sessions')).documents;
     await vi.waitFor(async () => expect(await sessions()).toEqual([]), 20_000);
@@ -272,16 +292,16 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 
   test('of two servers one has a session; the other is told, and takes over when the first has gone', async () => {
     const place = await newPlace(kind);
-    const first = await openHosted(place, { agentKey: 'one owner' });
-    await execute(first.hosted, 'x = 1');
+    const first = await openServerSession(place, { agentKey: 'one owner' });
+    await execute(first.serverSession, 'x = 1');
     const { host } = await openHost(place);
-    expect((await host.get(first.hosted.id)).agentKey).toBe('one owner');
+    expect((await host.get(first.serverSession.id)).agentKey).toBe('one owner');
     const elsewhere = { code: 'SESSION_ELSEWHERE', details: { pid: process.pid } };
-    await expect(host.open(first.hosted.id)).rejects.toMatchObject(elsewhere);
-    await expect(host.delete(first.hosted.id)).rejects.toMatchObject(elsewhere);
-    const { last } = await first.hosted.position();
+    await expect(host.open(first.serverSession.id)).rejects.toMatchObject(elsewhere);
+    await expect(host.delete(first.serverSession.id)).rejects.toMatchObject(elsewhere);
+    const { last } = await first.serverSession.position();
     await first.end();
-    const taken = await host.open(first.hosted.id);
+    const taken = await host.open(first.serverSession.id);
     expect((await execute(taken, 'x')).result.value).toBe(1);
     expect(numbersOf(await logged(taken)).slice(0, last + 1)).toEqual(upTo(last + 1));
   });
@@ -300,18 +320,18 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
 describe('a server that goes down', () => {
   test('lets what runs come to its end, refuses what is new, and tells readers', async () => {
     const place = await newPlace('file');
-    const { host, hosted } = await openHosted(place);
-    const { cwd } = await hosted.session();
+    const { host, serverSession } = await openServerSession(place);
+    const { cwd } = await serverSession.session();
     const wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)";
-    const running = execute(hosted, `print('on', flush=True)\n${wait}\nx = 7`);
-    await next(hosted, 'stdout');
-    const waiting = execute(hosted, 'y = 1');
+    const running = execute(serverSession, `print('on', flush=True)\n${wait}\nx = 7`);
+    await next(serverSession, 'stdout');
+    const waiting = execute(serverSession, 'y = 1');
     waiting.catch(() => {});
-    const reader = collect(hosted.events());
+    const reader = collect(serverSession.events());
     reader.catch(() => {});
     const draining = host.drain(30_000);
     const stopping = { code: 'SERVER_STOPPING' };
-    await expect(execute(hosted, '1')).rejects.toMatchObject(stopping);
+    await expect(execute(serverSession, '1')).rejects.toMatchObject(stopping);
     await expect(host.create('local', { agentKey: 'new' })).rejects.toMatchObject(stopping);
     writeFileSync(join(cwd, 'go'), '');
     expect((await running).result.status).toBe('ok');
@@ -319,16 +339,16 @@ describe('a server that goes down', () => {
     await draining;
     await expect(reader).rejects.toMatchObject(stopping);
     const { host: later } = await openHost(place);
-    expect((await execute(await later.open(hosted.id), 'x')).result.value).toBe(7);
+    expect((await execute(await later.open(serverSession.id), 'x')).result.value).toBe(7);
   });
 
   test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
-    const { host, hosted, storage } = await openHosted(await newPlace('file'));
-    await execute(hosted, 'x = 1');
+    const { host, serverSession, storage } = await openServerSession(await newPlace('file'));
+    await execute(serverSession, 'x = 1');
     const keys = upTo(5).map((number) => `made ${number}`);
     const making = Promise.allSettled([
       ...keys.map((agentKey) => host.create('local', { agentKey })),
-      host.fork(hosted.id, 'local', { agentKey: 'forked' }),
+      host.fork(serverSession.id, 'local', { agentKey: 'forked' }),
     ]);
     await host.drain(graceMs);
     for (const made of await making) {
@@ -339,13 +359,13 @@ describe('a server that goes down', () => {
 
   test('interrupts what outlasts the grace period, and says so in its result', async () => {
     const place = await newPlace('file');
-    const { host, hosted } = await openHosted(place);
-    const running = execute(hosted, "print('go', flush=True)\nwhile True: pass");
-    await next(hosted, 'stdout');
+    const { host, serverSession } = await openServerSession(place);
+    const running = execute(serverSession, "print('go', flush=True)\nwhile True: pass");
+    await next(serverSession, 'stdout');
     await host.drain(1);
     expect((await running).result.status).toBe('interrupted');
     const { host: later } = await openHost(place);
-    const events = await logged(await later.open(hosted.id));
+    const events = await logged(await later.open(serverSession.id));
     expect(events.filter(({ type }) => type === 'interrupted')).toEqual([]);
     expect(events.filter(({ type }) => type === 'result')).toHaveLength(1);
   });

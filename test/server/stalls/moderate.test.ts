@@ -1,4 +1,4 @@
-/** Nothing that a tenant sends or holds stops the event loop of a server for long: moderate sizes of each. */
+/** Nothing that a user sends or holds stops the event loop of a server for long: moderate sizes of each. */
 
 import { stallSuite } from './rows.ts';
 

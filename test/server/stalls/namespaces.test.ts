@@ -1,8 +1,11 @@
 /** Nothing that a user keeps stops the event loop when code lists it: artifacts and skills, also those of older servers, and what tools give. */
 
+import { once } from 'node:events';
+import { createServer, type Server as HttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openAccess } from '../../../src/server/access/access-control.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { expectNoStall, serverLoop } from '../../support/servers/stalls.ts';
 import { Server } from './rows.ts';
@@ -121,5 +124,146 @@ describe('what a tool gives', () => {
       const status = await server.discard('POST', `/v1/sessions/${own}/tools/${name}/call`, server.token, {});
       expect(status).toBe(200);
     });
+  }
+});
+
+/** Its argument says what the list of its tools is long by. */
+const MCP_SERVER = `
+import json, sys
+R = '{"jsonrpc":"2.0","id":%d,"result":'
+MB = 1 << 20
+def keys(count): return ",".join('"k%d":0' % n for n in range(count))
+answers = {
+    "nested": '{"content":[],"structuredContent":{"a":[' + ",".join(["[]"] * (5 * MB)) + "]}}}",
+    "deep": '{"content":[],"structuredContent":{"a":' + "[" * (2 * MB) + "]" * (2 * MB) + "}}}",
+    "keys": '{"content":[],"structuredContent":{' + keys(300_000) + "}}}",
+    "long": '{"content":[{"type":"text","text":"' + "x" * (15 * MB) + '"}]}}',
+    "lists": '{"content":[],"structuredContent":{"a":[' + ",".join(["[]"] * 19_900) + "]}}}",
+    "names": '{"content":[],"structuredContent":{' + keys(35_000) + "}}}",
+    "more": '{"content":[],' + keys(35_000) + "}}",
+    "parts": '{"content":[' + ",".join(['{"type":"text","text":""}'] * 9_500) + "]}}",
+    "text": '{"content":[{"type":"text","text":"' + "x" * (4 * MB - 1000) + '"}]}}',
+}
+tools = [{"name": name, "inputSchema": {"type": "object"}} for name in [*answers, "flood"]]
+listed = sys.argv[1] if len(sys.argv) > 1 else ""
+if listed == "tools": tools = [{"name": "t%d" % n, "inputSchema": {"type": "object"}} for n in range(6_000)]
+if listed == "properties": tools = [{"name": "t", "inputSchema": {"type": "object", "properties": {"p%d" % n: {} for n in range(15_000)}}}]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method, params = message["method"], message.get("params", {})
+    write = lambda text: sys.stdout.write(R % message["id"] + text + "\\n")
+    if method == "initialize":
+        facts = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+        write(json.dumps(facts) + "}")
+    elif method == "tools/list": write(json.dumps({"tools": tools}) + "}")
+    elif params["name"] == "flood":
+        sys.stdout.write('{"jsonrpc":"2.0","method":"notifications/x"}\\n' * 50_000)
+        write('{"content":[]}}')
+    else: write(answers[params["name"]])
+    sys.stdout.flush()
+`;
+
+describe('what an MCP server sends', () => {
+  let own: string;
+  beforeAll(async () => {
+    own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'mcp' })).id;
+    for (const listed of ['', 'tools', 'properties']) {
+      const name = `mcp_${listed}`;
+      const args = ['-c', MCP_SERVER, listed];
+      const yaml = JSON.stringify({
+        name,
+        type: 'mcp',
+        runs_on: 'host',
+        command: 'python3',
+        args,
+        output_limit: 64 * 2 ** 20,
+      });
+      await server.json(`POST /v1/sessions/${own}/tools`, server.token, { yaml });
+    }
+  });
+  const call = (name: string) =>
+    `try: tools.mcp_.${name}(); told = "given"\nexcept Exception as error: told = error.code\ntold`;
+  for (const name of ['nested', 'deep', 'keys', 'long']) {
+    row(`more than may be: ${name}`, async () =>
+      expect(await run(call(name), own, server.token)).toMatchObject({ value: 'TOOL_FAILED' }),
+    );
+  }
+  for (const name of ['lists', 'names', 'more', 'parts', 'text', 'flood']) {
+    row(`as much as may be: ${name}`, async () =>
+      expect(await run(call(name), own, server.token)).toMatchObject({ value: 'given' }),
+    );
+  }
+  for (const [listed, code] of [
+    ['tools', '"t5999" in dir(tools.mcp_tools)'],
+    ['properties', '"p14999" in tools.mcp_properties.t.__doc__'],
+  ] as const) {
+    row(`as many as may be: ${listed}`, async () =>
+      expect(await run(code, own, server.token)).toMatchObject({ value: true }),
+    );
+  }
+});
+
+/** The results of calls, made before anything is measured: this process looks at the server meanwhile. */
+const HTTP_ANSWERS: Record<string, string> = {
+  nested: `{"content":[],"structuredContent":{"a":[${Array(1_200_000).fill('[]')}]}}`,
+  deep: `{"content":[],"structuredContent":{"a":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}}`,
+  keys: `{"content":[],"structuredContent":{${Array.from({ length: 200_000 }, (_, at) => `"k${at}":0`)}}}`,
+  long: `{"content":[{"type":"text","text":"${'x'.repeat(15 * 2 ** 20)}"}]}`,
+  names: `{"content":[],"structuredContent":{${Array.from({ length: 35_000 }, (_, at) => `"k${at}":0`)}}}`,
+  text: `{"content":[{"type":"text","text":"${'x'.repeat(4 * 2 ** 20 - 1000)}"}]}`,
+};
+
+/** Answers with JSON, or with an event if the path says so. */
+function mcpServer(): HttpServer {
+  const tools = Object.keys(HTTP_ANSWERS).map((name) => ({ name, inputSchema: { type: 'object' } }));
+  return createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    if (request.method !== 'POST') return void response.writeHead(405).end();
+    const { id, method, params } = JSON.parse(String(Buffer.concat(chunks)));
+    if (id === undefined) return void response.writeHead(202).end();
+    const serverInfo = { name: 'x', version: '1' };
+    const results: Record<string, string | undefined> = {
+      initialize: JSON.stringify({ protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo }),
+      'tools/list': JSON.stringify({ tools }),
+      'tools/call': HTTP_ANSWERS[params?.name],
+    };
+    const result = results[method];
+    const part = result === undefined ? '"error":{"code":-32601,"message":"no such method"}' : `"result":${result}`;
+    const message = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${part}}`;
+    const isEvents = request.url === '/events';
+    response.setHeader('content-type', isEvents ? 'text/event-stream' : 'application/json');
+    response.end(isEvents ? `event: message\ndata: ${message}\n\n` : message);
+  });
+}
+
+describe('what an MCP server sends over HTTP', () => {
+  let own: string;
+  const http = mcpServer();
+  beforeAll(async () => {
+    await once(http.listen(0, '127.0.0.1'), 'listening');
+    own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'mcp-http' })).id;
+    for (const kind of ['json', 'events']) {
+      const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/${kind}`;
+      const yaml = JSON.stringify({ name: `http_${kind}`, type: 'mcp', url, output_limit: 64 * 2 ** 20 });
+      await server.json(`POST /v1/sessions/${own}/tools`, server.token, { yaml });
+    }
+  });
+  afterAll(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  for (const kind of ['json', 'events']) {
+    const call = (name: string) =>
+      `try: tools.http_${kind}.${name}(); told = "given"\nexcept Exception as error: told = error.code\ntold`;
+    for (const [name, value] of [
+      ...['nested', 'deep', 'keys', 'long'].map((name) => [name, 'TOOL_FAILED'] as const),
+      ...['names', 'text'].map((name) => [name, 'given'] as const),
+    ]) {
+      row(`${value === 'given' ? 'as much as' : 'more than'} may be, as ${kind}: ${name}`, async () =>
+        expect(await run(call(name), own, server.token)).toMatchObject({ value }),
+      );
+    }
   }
 });

@@ -13,8 +13,9 @@ import { openAccess } from '../../../src/server/access/access-control.ts';
 import { AUDIT_KEY } from '../../../src/server/access/audit-log.ts';
 import { storageKeyOf } from '../../../src/server/ids.ts';
 import { newDefinition, SessionDefinitions } from '../../../src/server/sessions/session-definitions.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
+import type { TestServerOptions } from '../../support/servers/serve-here.ts';
 import { expectNoStall, serverLoop } from '../../support/servers/stalls.ts';
 
 export interface Sizes {
@@ -148,14 +149,31 @@ export function stallSuite(sizes: Sizes): void {
       'settings that are none': names(19_000, (number) => `setting${number}`),
       'a long list': { shares: Array.from({ length: 400_000 }, () => 5) },
       'a long text': { name: 'x'.repeat(7_000_000) },
+      'a long text of escapes': { name: '\n'.repeat(4_000_000) },
     };
-    for (const [name, body] of Object.entries(bodies)) {
-      // Made before anything is measured: this process looks at the server.
-      const text = JSON.stringify(body);
+    // Node takes the mark of a byte order away before it parses.
+    const marked = { 'very many lists behind a mark of the byte order': `\ufeff[${'[],'.repeat(2_000_000)}[]]` };
+    // Made before anything is measured: this process looks at the server.
+    const texts = Object.entries(bodies).map(([name, body]) => [name, JSON.stringify(body)] as const);
+    for (const [name, text] of [...texts, ...Object.entries(marked)]) {
       row(`a session with ${name}`, async () => {
         const status = await server.discard('POST', '/v1/sessions', state.ann, text);
         expect([400, 413]).toContain(status);
       });
+    }
+  });
+
+  describe('hostile frames of a WebSocket', () => {
+    const frames = {
+      escapes: JSON.stringify({ type: 'ping', id: 1, more: '\n'.repeat(4_000_000) }),
+      digits: `{"type":"ping","id":1,"more":${'1'.repeat(8_000_000)}}`,
+      blanks: `{"type":"ping","id":1${' '.repeat(8_000_000)}}`,
+      numbers: `{"type":"ping","id":1,"more":[${'1.5e10,'.repeat(380_000)}0]}`,
+      keys: `{"type":"ping","id":1${Array.from({ length: 35_000 }, (_, at) => `,"k${at}":0`).join('')}}`,
+    };
+    for (const [name, text] of Object.entries(frames)) {
+      const frame = maskedFrame(text);
+      row(name, () => server.say(session('spare', '/ws'), state.ann, frame));
     }
   });
 
@@ -216,7 +234,9 @@ export function stallSuite(sizes: Sizes): void {
       expect(await server.json(path, state.ann, { code })).toMatchObject({ status: 'ok' });
     });
     row('listing artifacts', () => ask(`GET ${session('spare', '/artifacts')}`));
-    row('everything at once', () => ask('GET /v1/namespaces'));
+    row('listing what the user has', () =>
+      Promise.all([ask('GET /v1/skills'), ask('GET /v1/artifacts'), ask('GET /v1/tools')]),
+    );
     row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
   });
 }
@@ -316,6 +336,15 @@ async function inBatches<T>(count: number, make: (number: number) => Promise<T>)
   return made;
 }
 
+/** As a client sends it; its mask is 0, so that nothing is to be computed while the server is looked at. */
+function maskedFrame(text: string): Buffer {
+  const head = Buffer.alloc(14);
+  head[0] = 0x81;
+  head[1] = 0xff;
+  head.writeBigUInt64BE(BigInt(Buffer.byteLength(text)), 2);
+  return Buffer.concat([head, Buffer.from(text)]);
+}
+
 /** What it answers is thrown away: reading it here would keep this process from looking at the server. */
 export class Server {
   readonly url: string;
@@ -330,9 +359,9 @@ export class Server {
     this.end = end;
   }
 
-  /** `by`: a command that starts it, with its arguments. */
-  static async start(dataDir: string, by: readonly string[] = []): Promise<Server> {
-    const options = JSON.stringify({ dataDir, sweepEveryMs: SWEEP_MS });
+  /** `by`: a command that starts it, with its arguments. `more`: options that have nothing but data in them. */
+  static async start(dataDir: string, by: readonly string[] = [], more: TestServerOptions = {}): Promise<Server> {
+    const options = JSON.stringify({ dataDir, sweepEveryMs: SWEEP_MS, ...more });
     const [command = process.execPath, ...args] = [...by, process.execPath, program, options];
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const closed = once(child, 'close');
@@ -361,6 +390,24 @@ export class Server {
 
   /** Reads a WebSocket until it has sent so many frames; what is in them is not looked at. */
   async follow(path: string, token: string, frames: number): Promise<void> {
+    let seen = 0;
+    for await (const chunk of this.#upgraded(path, token)) {
+      // Each frame begins with a byte that no JSON holds.
+      for (let at = chunk.indexOf(0x81); at !== -1; at = chunk.indexOf(0x81, at + 1)) seen += 1;
+      if (seen >= frames) return;
+    }
+    throw new Error(`the WebSocket ended after ${seen} frames`);
+  }
+
+  /** Sends a frame on a WebSocket, and reads until it is answered. */
+  async say(path: string, token: string, frame: Buffer): Promise<void> {
+    for await (const chunk of this.#upgraded(path, token, frame)) {
+      if (/"type":"(?:reply|error)"/.test(String(chunk))) return;
+    }
+    throw new Error('the WebSocket ended without an answer');
+  }
+
+  async *#upgraded(path: string, token: string, frame?: Buffer): AsyncGenerator<Buffer> {
     const { hostname, port } = new URL(this.url);
     const socket = connect(Number(port), hostname);
     const head = [
@@ -368,16 +415,17 @@ export class Server {
       ...['Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==', `Authorization: Bearer ${token}`],
     ];
     socket.write(`${head.join('\r\n')}\r\n\r\n`);
-    let [seen, accepted] = [0, false];
-    for await (const chunk of socket) {
-      accepted ||= String(chunk).startsWith('HTTP/1.1 101');
-      if (!accepted) throw new Error(String(chunk).slice(0, 500));
-      // Each frame begins with a byte that no JSON holds.
-      for (let at = chunk.indexOf(0x81); at !== -1; at = chunk.indexOf(0x81, at + 1)) seen += 1;
-      if (seen >= frames) break;
+    let accepted = false;
+    try {
+      for await (const chunk of socket) {
+        if (!accepted && !String(chunk).startsWith('HTTP/1.1 101')) throw new Error(String(chunk).slice(0, 500));
+        if (!accepted && frame) socket.write(frame);
+        accepted = true;
+        yield chunk;
+      }
+    } finally {
+      socket.destroy();
     }
-    socket.destroy();
-    if (seen < frames) throw new Error(`the WebSocket ended after ${seen} frames`);
   }
 
   #fetch(method: string, path: string, token: string, body: unknown): Promise<Response> {

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { shutdown } from '../../../src/session/shared-resources.ts';
 import { serveHere } from '../../support/servers/serve-here.ts';
 
-const { dataDir, sweepEveryMs } = JSON.parse(process.argv[2] ?? '');
+const { dataDir, sweepEveryMs, ...more } = JSON.parse(process.argv[2] ?? '');
 await serveHere(
   {
     dataDir,
@@ -14,6 +14,7 @@ await serveHere(
     // Logs stay whole, however long they are.
     hosting: { sweepEveryMs, retention: { maxBytes: 0 }, pool: { maxKernels: 1000 } },
     graceMs: 1000,
+    ...more,
   },
   once(process, 'SIGTERM'),
   ({ url, adminTokenPath }) => {

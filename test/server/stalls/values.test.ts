@@ -45,6 +45,27 @@ describe('a value', () => {
   }
 });
 
+describe('a retry', () => {
+  row('of an execution whose result has 32 MB of lines', async () => {
+    const created = { agentKey: 'retries', outputLimitBytes: 32 * 1024 * 1024 };
+    const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, created);
+    for (let tries = 0; tries < 2; tries++) {
+      const response = await fetch(`${server.url}/v1/sessions/${id}/execute`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${server.token}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'lines',
+        },
+        body: JSON.stringify({ code: 'import os; os.write(1, b"\\n" * 40_000_000); None' }),
+      });
+      let bytes = 0;
+      for await (const chunk of response.body ?? []) bytes += chunk.length;
+      expect(bytes).toBeGreaterThan(60_000_000);
+    }
+  });
+});
+
 describe('what it shows', () => {
   row('300,000 MIME types', () =>
     run('type("R", (), {"_repr_mimebundle_": lambda self, **_: {"a/%d" % n: "" for n in range(300_000)}})()'),

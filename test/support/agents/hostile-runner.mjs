@@ -12,12 +12,34 @@ const [command] = process.argv.slice(2);
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const waiting = new Map();
 let calls = 0;
-const call = (method, params) =>
+/** `large`: JSON that comes in the place of "@". */
+const call = (method, params, large) =>
   new Promise((resolve) => {
     const id = `c${++calls}`;
     waiting.set(id, resolve);
-    say({ id, method, params });
+    if (large === undefined) say({ id, method, params });
+    else {
+      const line = JSON.stringify({ jsonrpc: '2.0', id, method, params });
+      process.stdout.write(`${line.replace(/"@"/, () => large)}\n`);
+    }
   });
+
+const many = (count, make) => Array.from({ length: count }, (_, at) => make(at)).join(',');
+/** As much as fits into a message, or as it may have parts. */
+const shapes = {
+  characters: () => JSON.stringify('x'.repeat(8_000_000)),
+  escapes: () => JSON.stringify('\x01'.repeat(1_300_000)),
+  surrogates: () => JSON.stringify('\ud800'.repeat(1_300_000)),
+  digits: () => `[${many(190_000, () => '1.2345678e10')}]`,
+  numbers: () => `[${many(900_000, () => 0)}]`,
+  texts: () => `[${many(800_000, (at) => `"${at.toString(36)}"`)}]`,
+  fewer: () => `[${many(95_000, (at) => `"${at.toString(36)}"`)}]`,
+  keys: () => `{${many(80_000, (at) => `"${'k'.repeat(60)}${at}":0`)}}`,
+  'some keys': () => `{${many(18_000, (at) => `"${'k'.repeat(300)}${at}":0`)}}`,
+  objects: () => `[${many(40_000, () => '{"label":""}')}]`,
+  'no objects': () => `[${many(90_000, () => '{}')}]`,
+  entries: () => `[${many(28_000, () => '{"text":"x","status":"pending"}')}]`,
+};
 
 /** Decisions, which may come right behind the answer that names the request. */
 const early = new Map();
@@ -203,6 +225,16 @@ const tricks = {
     const text = JSON.stringify(answers);
     await report({ type: 'item_completed', item: 'm', kind: 'message', status: 'completed', text });
   },
+  /** Sends a message with something large at the place of "@". */
+  async huge({ claim }, rest) {
+    const { method = 'report_message', shape, ...fields } = JSON.parse(rest);
+    const params = { ...claim, sequence: 2, ...fields };
+    if (fields.event) params.event = { turn: claim.turn_id, ...fields.event };
+    const answer = await call(method, params, shapes[shape]());
+    const text = JSON.stringify(answer).slice(0, 1000);
+    if (answer.error) return { error: { code: -32603, message: text } };
+    return method === 'report_message' ? { message_count: 2 } : {};
+  },
   /** Tells more of its failure than anybody asks for. */
   stack: () => ({ error: { code: -32603, message: 'broken', data: { stack: 'at secret (/inside/x.ts:1:2)' } } }),
   /** Goes on when it was asked often whether it is well. */
@@ -356,6 +388,8 @@ function tell(id, { home_dir, conversation }) {
     empty: { found: true, text: '', parts: 3 },
     shapeless: { found: 'yes', text: ['x'], parts: -1 },
   };
+  const { text, times, parts } = telling.startsWith('{') ? JSON.parse(telling) : {};
+  if (text) lies[telling] = { found: true, text: text.repeat(times), parts };
   say({ id, result: lies[telling] ?? { found: true, text: said(home_dir, conversation), parts: 1 } });
 }
 

@@ -18,11 +18,14 @@ export interface Lie {
   readonly beside?: Fields;
 }
 
+const PLAIN_ENDING: Lie = { blocks: [{ type: 'text', text: 'Done.' }] };
+
 export class LyingModel implements AsyncDisposable {
   readonly #server: Server;
   /** What is still to be said, answer by answer; then a plain ending. */
   readonly script: Lie[] = [];
   readonly seen: { readonly headers: IncomingHttpHeaders; readonly body: Fields }[] = [];
+  #last = PLAIN_ENDING;
   #said = 0;
 
   private constructor() {
@@ -31,11 +34,17 @@ export class LyingModel implements AsyncDisposable {
       for await (const chunk of incoming) chunks.push(chunk);
       const body = JSON.parse(Buffer.concat(chunks).toString() || '{}');
       this.seen.push({ headers: incoming.headers, body });
+      const id = `msg_${++this.#said}`;
+      const lie = this.#next(body);
+      if (body.stream !== true) {
+        const whole = JSON.stringify(messageOf(lie, id));
+        outgoing.writeHead(200, { 'content-type': 'application/json' }).end(whole);
+        return;
+      }
       outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
-      // Titles and the like are asked for without tools: they take nothing off the script.
-      const lie = Array.isArray(body.tools) && body.tools.length > 0 ? this.script.shift() : undefined;
-      const events = eventsOf(lie ?? { blocks: [{ type: 'text', text: 'Done.' }] }, `msg_${++this.#said}`);
-      for (const event of events) outgoing.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+      for (const event of eventsOf(lie, id)) {
+        outgoing.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+      }
       outgoing.end();
     });
   }
@@ -52,6 +61,14 @@ export class LyingModel implements AsyncDisposable {
     return `http://127.0.0.1:${port}`;
   }
 
+  #next({ tools, stream }: Fields): Lie {
+    // Titles and the like are asked for without tools: they take nothing off the script.
+    if (!Array.isArray(tools) || tools.length === 0) return PLAIN_ENDING;
+    // An answer whose stream has failed is asked for once more, as a whole: it is the same lie.
+    if (stream === true) this.#last = this.script.shift() ?? PLAIN_ENDING;
+    return this.#last;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.closeAllConnections();
     this.#server.close();
@@ -64,16 +81,32 @@ export function toolUse(name: string, input: Fields, more: Fields = {}): Block &
   return { type: 'tool_use', id: `toolu_${++uses}`, name, input, ...more };
 }
 
+/** The provider says that it has looked at the calls, and that they are safe. */
+export function approved(...blocks: readonly (Block & { readonly id: string })[]): Lie {
+  const verdicts = blocks.map(({ id }) => [id, { type: 'evaluated', outcome: 'not_flagged' }]);
+  const status = { type: 'available', tool_uses: Object.fromEntries(verdicts) };
+  return { blocks, delta: { safeguard_results: [{ type: 'dangerous_tool_use', status }] } };
+}
+
+const usage = { input_tokens: 1, output_tokens: 1 };
+const begun = { type: 'message', role: 'assistant', model: 'claude-sonnet-5', content: [], usage };
+
 function eventsOf({ blocks, start, delta, beside }: Lie, id: string): readonly Block[] {
-  const usage = { input_tokens: 1, output_tokens: 1 };
-  const message = { id, type: 'message', role: 'assistant', model: 'claude-sonnet-5', content: [], usage };
-  const stop_reason = blocks.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn';
   return [
-    { type: 'message_start', message: { ...message, stop_reason: null, stop_sequence: null, ...start } },
+    { type: 'message_start', message: { ...begun, id, stop_reason: null, stop_sequence: null, ...start } },
     ...blocks.flatMap(blockEvents),
-    { type: 'message_delta', delta: { stop_reason, stop_sequence: null, ...delta }, usage, ...beside },
+    { type: 'message_delta', delta: { ...stopOf(blocks), ...delta }, usage, ...beside },
     { type: 'message_stop' },
   ];
+}
+
+/** The same, in one piece. */
+function messageOf({ blocks, start, delta, beside }: Lie, id: string): Block {
+  return { ...begun, id, content: blocks, ...stopOf(blocks), ...start, ...delta, ...beside };
+}
+
+function stopOf(blocks: readonly Block[]): Fields {
+  return { stop_reason: blocks.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn', stop_sequence: null };
 }
 
 function blockEvents(block: Block, index: number): readonly Block[] {

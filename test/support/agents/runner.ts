@@ -7,8 +7,7 @@ import { text } from 'node:stream/consumers';
 import type { z } from 'zod';
 import { bundleRunner } from '../../../scripts/bundling/runner.mjs';
 import type { AgentEvent } from '../../../src/protocol/agent-events.ts';
-import { RpcPeer } from '../../../src/protocol/rpc-peer.ts';
-import { portOfStreams } from '../../../src/protocol/rpc-streams.ts';
+import { portOfStreams, RpcPeer } from '../../../src/protocol/rpc-peer.ts';
 import {
   ExecutePrompt,
   GetExecutionContext,
@@ -19,7 +18,7 @@ import {
   ReportProgress,
   type TurnReport,
 } from '../../../src/protocol/runner-methods.ts';
-import { MessageOrder } from '../../../src/server/runners/message-order.ts';
+import { MessageOrder } from '../../../src/server/runners/runner-connection.ts';
 import { type Step, script } from './scripted-agent.ts';
 
 export const sessionId = 'ses_0123456789abcdef';

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { z } from 'zod';
-import { buildImage } from '../../../src/environments/container/build-image.ts';
 import { connectEngine } from '../../../src/environments/container/engine.ts';
+import { buildImage } from '../../../src/environments/container/image-store.ts';
 import { DockerEngine, type EngineKind } from './docker.ts';
 
 const Wanted = z.tuple([z.enum(['docker', 'podman']), z.enum(['engine', 'image'])]);

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { buildImage } from '../../../src/environments/container/build-image.ts';
 import type { Engine } from '../../../src/environments/container/engine.ts';
 import type * as ImageModule from '../../../src/environments/container/image-python.ts';
+import { buildImage } from '../../../src/environments/container/image-store.ts';
 
 export const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 

@@ -69,12 +69,12 @@ const LEAST_MS = 30_000;
 /** Looks again and again until `check` holds, and gives what it gave; at the deadline it fails with the last look. */
 export async function eventually<T>(look: () => T, check: (seen: T) => boolean, withinMs: number): Promise<T> {
   // What is looked at comes from other processes: a machine that is slow is no failure.
-  const patienceMs = Math.max(withinMs, LEAST_MS);
-  const deadline = performance.now() + patienceMs;
+  const limitMs = Math.max(withinMs, LEAST_MS);
+  const deadline = performance.now() + limitMs;
   for (;;) {
     const seen = look();
     if (check(seen)) return seen;
-    if (performance.now() > deadline) throw new Error(`not within ${patienceMs} ms: ${JSON.stringify(seen)}`);
+    if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${JSON.stringify(seen)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

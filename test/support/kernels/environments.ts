@@ -29,13 +29,13 @@ export interface Opened {
 export async function openEnvironment(where: Where): Promise<Environment> {
   return where.kind === 'local'
     ? await LocalEnvironment.create(await localFolders(where.folder))
-    : await SandboxEnvironment.create({ open: () => openEnclosure(where) });
+    : await SandboxEnvironment.create({ open: () => openSandbox(where) });
 }
 
 export async function attachEnvironment(where: Where, handle: unknown): Promise<Environment> {
   return where.kind === 'local'
     ? await LocalEnvironment.attach(handle)
-    : await SandboxEnvironment.attach(handle, { open: () => openEnclosure(where) });
+    : await SandboxEnvironment.attach(handle, { open: () => openSandbox(where) });
 }
 
 async function localFolders(folder: string) {
@@ -50,13 +50,13 @@ async function localFolders(folder: string) {
 
 let last: AgentSandbox | undefined;
 
-/** Ends the enclosure that was opened last, as no one would who minds what runs there. */
+/** Kills the sandbox that was opened last. */
 export function crashLast(): void {
   if (!last?.pid) throw new Error('nothing has run in it yet');
   process.kill(last.pid, 'SIGKILL');
 }
 
-async function openEnclosure({ kind, folder, engine }: Where) {
+async function openSandbox({ kind, folder, engine }: Where) {
   const session: SessionOptions = {
     dataDir: folder,
     ...(kind === 'docker' && engine !== undefined ? { executor: 'container', engine } : {}),

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import { type ExecutionEvent, type ResultEvent, Session, type SessionOptions, shutdown } from '../../../src/index.ts';
-import { removeTree } from '../../../src/namespaces/deps/read-only-tree.ts';
+import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
 
 export type Open = (options?: SessionOptions) => Promise<Session>;
 
@@ -43,7 +43,7 @@ afterEach(closeSessions);
 afterAll(async () => {
   await shutdown();
   // Package sets cannot be written to: what is in them cannot be removed as it is.
-  await Promise.all(folders.map(removeTree));
+  await Promise.all(folders.map(forceRemoveTree));
 });
 
 /** Every event of a stream, the result last. */

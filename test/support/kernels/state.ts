@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ResultEvent, Session } from '../../../src/index.ts';
-import { folderName } from '../../../src/storage/folder-name.ts';
+import { folderName } from '../../../src/storage/validation.ts';
 import { descendants } from '../processes/processes.ts';
 
 /** The pids that a process has, outermost first: the host's own, and those of the namespaces it lives in. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { NamespaceCallContext } from '../../../src/namespaces/host-methods.ts';
 import { HostCommands } from '../../../src/namespaces/tools/host-command.ts';
-import { Tools, type ToolsOptions } from '../../../src/namespaces/tools/tools.ts';
+import { Tools, type ToolsOptions } from '../../../src/namespaces/tools/tools-namespace.ts';
 import type { Command, CommandRunner } from '../../../src/protocol/process.ts';
 import type { PyValue } from '../../../src/protocol/py-values.ts';
 import type { StoredText, TextStore } from '../../../src/storage/contract.ts';

@@ -1,6 +1,6 @@
 /** A process that adds packages: `deps-child.ts <sets' options as JSON> <store folder> <requirement>…`; prints the result. */
 
-import { Deps } from '../../../src/namespaces/deps/deps.ts';
+import { Deps } from '../../../src/namespaces/deps/deps-namespace.ts';
 import { PackageSets } from '../../../src/namespaces/deps/package-sets.ts';
 import { folderDeps } from './deps-store.ts';
 

@@ -1,6 +1,6 @@
 /** Pythons that this machine need not have, as far as packages must fit them. */
 
-import type { Interpreter } from '../../../src/protocol/interpreter.ts';
+import type { Interpreter } from '../../../src/protocol/environment-spec.ts';
 
 export const alpine: Interpreter = {
   tag: 'cp312-musl-x86_64',

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 const REPORT =
   /^report\.\d+\..*\.json$|\.heapsnapshot$|^Heap\.|\.heapprofile$|^isolate-.*\.log$|^crash-|\.core$|^core(\.\d+)?$/;
 /** Where programs that take dumps from the kernel keep them. */
-const KEEPERS = ['/var/lib/systemd/coredump', '/var/crash', '/var/spool/abrt', '/var/lib/apport/coredump'];
+const DUMP_FOLDERS = ['/var/lib/systemd/coredump', '/var/crash', '/var/spool/abrt', '/var/lib/apport/coredump'];
 
 export const corePattern = (): string => readFileSync('/proc/sys/kernel/core_pattern', 'utf8').trim();
 
@@ -21,13 +21,13 @@ export function dumpsIn(folders: readonly string[]): string[] {
 export function dumpsSince(time: number): string[] {
   const pattern = corePattern();
   const places = pattern.startsWith('/') ? [dirname(pattern)] : [];
-  const files = [process.cwd(), tmpdir(), '/', ...places, ...KEEPERS].flatMap((folder) => filesIn(folder, false));
+  const files = [process.cwd(), tmpdir(), '/', ...places, ...DUMP_FOLDERS].flatMap((folder) => filesIn(folder, false));
   return files.filter((path) => changedAt(path) >= time).filter(isDump);
 }
 
 function isDump(path: string): boolean {
   const name = path.slice(path.lastIndexOf('/') + 1);
-  return REPORT.test(name) || isCore(path) || KEEPERS.some((keeper) => path.startsWith(`${keeper}/`));
+  return REPORT.test(name) || isCore(path) || DUMP_FOLDERS.some((folder) => path.startsWith(`${folder}/`));
 }
 
 /** Whatever it is called. */

@@ -4,6 +4,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Twenty seconds or more on two cores, the longest first. The others follow by their size, as vitest has them. */
 const LONGEST = [
+  'test/agents/lying-provider.test.ts',
   'test/contract/executor/container.test.ts',
   'test/contract/state/subprocess.test.ts',
   'test/contract/executor/in-process.test.ts',
@@ -16,7 +17,6 @@ const LONGEST = [
   'test/faults/kernel/state.test.ts',
   'test/server/agents/claude.test.ts',
   'test/agents/claude-sandbox.test.ts',
-  'test/agents/lying-provider.test.ts',
   'test/contract/executor/subprocess.test.ts',
   'test/cli/run.test.ts',
   'test/faults/kernel/in-process.test.ts',
@@ -41,6 +41,7 @@ const LONGEST = [
   'test/faults/kernel/layers.test.ts',
   'test/python/units.test.ts',
   'test/mcp/clients.test.ts',
+  'test/hosts/user/agents.test.ts',
   'test/hosts/user/state.test.ts',
   'test/hosts/user/deps.test.ts',
   'test/hosts/user/escape.test.ts',

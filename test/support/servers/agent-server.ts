@@ -71,6 +71,7 @@ export async function namedPrograms(): Promise<string> {
 /** The folder of a runner that is one of ours, and no honest one. */
 export async function hostileRunner(): Promise<string> {
   const folder = await scratchFolder();
+  await chmod(folder, 0o755);
   await copyFile(new URL('../agents/hostile-runner.mjs', import.meta.url), join(folder, 'cella-runner.mjs'));
   return folder;
 }

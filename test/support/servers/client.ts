@@ -30,9 +30,9 @@ export async function connectTo({ url, token, facts }: TestServer, way: Way): Pr
 
 /** What the suites ask of a session is all of SessionApi; of the rest of the class they know nothing. */
 export function openThrough(way: Way): Open {
-  const open = async ({ dataDir, ...wish }: SessionOptions = {}) => {
+  const open = async ({ dataDir, ...settings }: SessionOptions = {}) => {
     const client = await connectTo(await sharedServer(), way);
-    return await client.open({ agentKey: `client ${made++}`, ...(wish as Record<string, never>) });
+    return await client.open({ agentKey: `client ${made++}`, ...(settings as Record<string, never>) });
   };
   return open as unknown as Open;
 }

@@ -5,9 +5,16 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Transform } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 
+const REQUEST = /^[A-Z]+ \/\S* HTTP\/1\.1\r\n/;
+const WEBSOCKET = /^upgrade: websocket/im;
+
 export class CuttingProxy implements AsyncDisposable {
   readonly #server = createServer((client) => this.#carry(client));
   readonly #sockets = new Set<Socket>();
+  /** What silences each connection, and the last request that came by it. */
+  readonly #silencing = new Map<() => void, string>();
+  /** Silences each connection by which such a request comes, as soon as that has been passed on. */
+  silenceAfter: RegExp | undefined;
   /** How many connections there were. */
   connections = 0;
   /** Where it leads; another server may take its place. */
@@ -35,6 +42,19 @@ export class CuttingProxy implements AsyncDisposable {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
+  /**
+   * The connections whose last request is of this kind: nothing arrives any more, and neither side is told. Other
+   * connections go on. Returns how many there were.
+   */
+  silence(request: RegExp = WEBSOCKET): number {
+    const silencing = [...this.#silencing].filter(([, last]) => request.test(last));
+    for (const [silence] of silencing) {
+      silence();
+      this.#silencing.delete(silence);
+    }
+    return silencing.length;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.cut();
     this.#server.close();
@@ -53,15 +73,30 @@ export class CuttingProxy implements AsyncDisposable {
   #carry(client: Socket): void {
     this.connections++;
     const server = connect(Number(this.target.port), this.target.hostname);
+    let silent = false;
+    const silence = () => {
+      silent = true;
+      for (const socket of [client, server]) socket.unpipe().resume();
+    };
+    client.on('data', (data) => {
+      const text = data.toString('latin1');
+      if (silent || !REQUEST.test(text)) return;
+      if (this.silenceAfter?.test(text)) silence();
+      else this.#silencing.set(silence, text);
+    });
     for (const [socket, other] of [
       [client, server],
       [server, client],
     ] as const) {
       this.#sockets.add(socket);
-      socket.on('error', () => other.destroy());
+      const close = () => {
+        this.#silencing.delete(silence);
+        if (!silent) other.destroy();
+      };
+      socket.on('error', close);
       socket.once('close', () => {
         this.#sockets.delete(socket);
-        other.destroy();
+        close();
       });
       socket.pipe(this.#lagging()).pipe(other);
     }

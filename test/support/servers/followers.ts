@@ -17,7 +17,11 @@ export type Follower = (...where: Parameters<Follow>) => Promise<{ readonly seen
 
 const isEvent = (frame: object): frame is Told => 'seq' in frame;
 
-export const overSocket: Follower = async (server, session, isLast) => {
+export const overSocket = async (
+  server: Pick<TestServer, 'url' | 'token'>,
+  session: string,
+  isLast: (event: Told) => boolean,
+): Promise<{ readonly seen: Promise<Told[]> }> => {
   const url = `${server.url.replace('http', 'ws')}/v1/sessions/${session}/ws?after=0`;
   const socket = new WebSocket(url, { headers: { authorization: `Bearer ${server.token}` } });
   const events: Told[] = [];

@@ -12,7 +12,7 @@ import type { Principal } from '../../../src/server/access/authorization.ts';
 import type { TokenBinding } from '../../../src/server/access/session-tokens.ts';
 import type { GateOf } from '../../../src/server/gateway/gateway.ts';
 import { ModelService, type ModelServiceOptions } from '../../../src/server/gateway/model-service.ts';
-import { FileStorage } from '../../../src/storage/file/storage.ts';
+import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { scratchFolder } from '../kernels/session.ts';
 
 const closing: AsyncDisposableStack[] = [];

@@ -2,8 +2,7 @@
 
 import { PassThrough } from 'node:stream';
 import { CellaError } from '../../../src/protocol/errors.ts';
-import { RpcPeer, type RpcPeerOptions } from '../../../src/protocol/rpc-peer.ts';
-import { portOfStreams } from '../../../src/protocol/rpc-streams.ts';
+import { portOfStreams, RpcPeer, type RpcPeerOptions } from '../../../src/protocol/rpc-peer.ts';
 
 export function peerPair(options: RpcPeerOptions = {}) {
   const there = new PassThrough();

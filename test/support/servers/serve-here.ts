@@ -1,6 +1,6 @@
 /** `serve` for tests: settings and parts in one object, on a free port of the loopback, without logs. */
 
-import { type ServedFacts, type ServerParts, serve } from '../../../src/server/serve.ts';
+import { type ServedFacts, type ServerParts, serve } from '../../../src/server/run-server.ts';
 import { type GivenServerConfig, resolveServerConfig } from '../../../src/settings/server-config.ts';
 
 export interface TestServerOptions extends Partial<ServerParts>, Partial<GivenServerConfig> {}

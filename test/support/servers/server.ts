@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll } from 'vitest';
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
-import type { ServedFacts } from '../../../src/server/serve.ts';
+import type { ServedFacts } from '../../../src/server/run-server.ts';
 import { shutdown } from '../../../src/session/shared-resources.ts';
 import { scratchFolder } from '../kernels/session.ts';
 import { serveHere, type TestServerOptions } from './serve-here.ts';

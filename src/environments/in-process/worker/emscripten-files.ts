@@ -2,7 +2,7 @@
 
 import type { MessagePort } from 'node:worker_threads';
 import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
-import { KernelFd } from '../../../protocol/kernel-limits.ts';
+import { KernelFd } from '../../../protocol/kernel-frames.ts';
 import { PROMPT_READ_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
 import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscripten.ts';
 
@@ -11,7 +11,7 @@ const READABLE = 1;
 const WRITABLE = 4;
 const READ_WRITE = 2;
 
-export class Devices {
+export class EmscriptenDevices {
   readonly #module: Emscripten;
   readonly #memory: SharedMemory;
   readonly #host: MessagePort;
@@ -35,7 +35,7 @@ export class Devices {
       KernelFd.stderrReader,
     ]);
     this.#put('stdin', { poll: () => READABLE, read: () => 0 }, [0]);
-    // There is no pid 1 to register with: in its place is the interrupt slot.
+    // There is no pid 1 to register with; the interrupt slot takes its place.
     this.#put('interrupts', this.#interrupts(), [KernelFd.registration]);
   }
 
@@ -46,13 +46,13 @@ export class Devices {
     const path = `/dev/cella-${name}`;
     FS.mkdev(path, 0o600, device);
     const stream = FS.open(path, READ_WRITE);
-    // What Pyodide has put at 0, 1 and 2 leads to the host's own, and is forgotten.
+    // Replaces Pyodide's streams at 0, 1 and 2, which lead to the host's own.
     for (const number of numbers) FS.dupStream(stream, number);
     FS.close(stream);
   }
 
-  /** Notifies the host once, until it has looked at everything. */
-  #tell(word: 'told' | 'toldOfOutput' = 'told'): void {
+  /** Notifies the host once until it has checked everything. */
+  #tell(word: 'notified' | 'outputNotified' = 'notified'): void {
     if (this.#memory.swap(word, 1) === 0) this.#host.postMessage(null);
   }
 
@@ -81,13 +81,13 @@ export class Devices {
       read: () => 0,
       write: (_stream, buffer, offset, length) => {
         const count = this.#write(pipe, asBytes(buffer, offset, length));
-        this.#tell(pipe.size > PROMPT_READ_BYTES ? 'told' : 'toldOfOutput');
+        this.#tell(pipe.size > PROMPT_READ_BYTES ? 'notified' : 'outputNotified');
         return count;
       },
     };
   }
 
-  /** Where there is no room the code waits: a host that does not read has no more in its memory than it can hold. */
+  /** Without room the code waits, so that the memory never holds more than its size if the host does not read. */
   #write(pipe: RingBuffer, data: Uint8Array): number {
     if (data.length === 0) return 0;
     let count = pipe.write(data);
@@ -101,7 +101,10 @@ export class Devices {
     return count;
   }
 
-  /** Reads: the execution that an interrupt is for. Writes: `h`, it was seen; `a` or `k` and a number: an alarm, an end. */
+  /**
+   * Reads return the execution that an interrupt is for. Writes: `h` if it was seen; `a` or `k` with a number for an alarm or
+   * an end.
+   */
   #interrupts(): StreamOps {
     const sharedMemory = this.#memory;
     return {
@@ -112,7 +115,7 @@ export class Devices {
       },
       write: (_stream, buffer, offset, length) => {
         const bytes = asBytes(buffer, offset, length);
-        if (bytes[0] === 0x68) sharedMemory.set('heard', sharedMemory.swap('target', 0));
+        if (bytes[0] === 0x68) sharedMemory.set('seen', sharedMemory.swap('target', 0));
         else if (length >= 5) {
           const number = new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true);
           sharedMemory.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
@@ -124,7 +127,7 @@ export class Devices {
   }
 
   #wait(ready: () => boolean): void {
-    // Python looks at the signal, and tries again where it does not raise.
+    // Python checks the signal, and retries if it raises nothing.
     if (waitUntil(this.#memory, ready) === 'signal') throw new this.#module.FS.ErrnoError(Errno.EINTR);
   }
 }
@@ -135,7 +138,7 @@ function asBytes(buffer: Int8Array, offset: number, length: number): Uint8Array 
 
 const O_NONBLOCK = 0o4000;
 
-/** `reader` is the reading end of any pipe: all of them share how they are read. */
+/** `reader` is the read end of any pipe; all pipes share its operations. */
 export function makePipesWait(module: Emscripten, sharedMemory: SharedMemory, reader: number): void {
   const { FS } = module;
   const ops = FS.getStream(reader)?.stream_ops;
@@ -147,7 +150,7 @@ export function makePipesWait(module: Emscripten, sharedMemory: SharedMemory, re
     } catch (error) {
       const empty = error instanceof FS.ErrnoError && 'errno' in error && error.errno === Errno.EAGAIN;
       if (!empty || (stream.flags & O_NONBLOCK) !== 0) throw error;
-      // There is no other thread that could write to it meanwhile.
+      // No other thread could write to the pipe meanwhile.
       waitUntil(sharedMemory, () => false);
       throw new FS.ErrnoError(Errno.EINTR);
     }
@@ -170,14 +173,14 @@ export function mountFolders(
     ...spec.writable.map((folder) => ({ ...folder, type: NODEFS })),
     ...spec.readable.map((folder) => ({ ...folder, type: reading })),
   ].map(({ path, at = path, type }) => ({ path, at, type }));
-  // An outer folder first: what lies in it is mounted over it.
+  // Outer folders first, because inner ones are mounted over them.
   for (const { path, at, type } of folders.sort((one, other) => one.at.length - other.at.length)) {
     FS.mkdirTree(at);
     FS.mount(type, path === spec.folder.path ? movable(path, movedTo) : { root: path }, at);
   }
 }
 
-/** The agent's folder gets its path when a session takes the kernel, so every file is looked up by the path of that time. */
+/** The key's folder gets its path only when a session takes the kernel, so each lookup uses the current path. */
 function movable(path: string, movedTo: () => string | undefined): { readonly root: string } {
   let moved: string | undefined;
   return {
@@ -188,7 +191,7 @@ function movable(path: string, movedTo: () => string | undefined): { readonly ro
   };
 }
 
-/** The same folders of the host, with every change refused. */
+/** The same host folders, with every change refused. */
 function readOnly(module: Emscripten): FileSystem {
   const { FS } = module;
   const { NODEFS } = FS.filesystems;

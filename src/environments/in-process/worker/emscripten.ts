@@ -14,7 +14,7 @@ export interface StreamOps {
   close?(stream: Stream): void;
   read?(stream: Stream, buffer: Int8Array, offset: number, length: number, position: number): number;
   write?(stream: Stream, buffer: Int8Array, offset: number, length: number, position: number): number;
-  /** Which of POLLIN (1) and POLLOUT (4) hold now. */
+  /** Which of POLLIN (1) and POLLOUT (4) are ready. */
   poll?(stream: Stream): number;
   [more: string]: unknown;
 }
@@ -45,7 +45,7 @@ interface EmscriptenFiles {
   chdir(path: string): void;
 }
 
-/** What Emscripten makes of the settings it is given: the module itself. */
+/** The module that Emscripten creates from its settings. */
 export interface Emscripten {
   readonly FS: EmscriptenFiles;
   readonly HEAP16: Int16Array;
@@ -90,10 +90,10 @@ const POLLERR = 8;
 const POLLHUP = 16;
 const POLLNVAL = 32;
 const ALWAYS = POLLERR | POLLHUP | POLLNVAL;
-/** Grows by more than is asked for, so that not every allocation has to grow the memory. */
+/** Grows by more than requested, so that not every allocation has to grow the memory. */
 const AHEAD = 1.2;
 
-/** Replaces Pyodide's answers that are wrong for a kernel: poll, growth of the memory, and `system`. */
+/** Replaces Pyodide imports that are wrong for a kernel: poll, memory growth, and `system`. */
 export function adaptImports(
   imports: Imports,
   module: Emscripten,
@@ -104,7 +104,7 @@ export function adaptImports(
   if (!env) throw new Error('Pyodide asks for its surroundings by another name than env');
   replace(env, '__syscall_poll', (list, count, timeoutMs) => poll(module, sharedMemory, list, count, timeoutMs));
   replace(env, 'emscripten_resize_heap', (bytes) => grow(module, sharedMemory, bytes >>> 0, memoryBytes));
-  // It would start a shell on the host.
+  // Pyodide's own would start a shell on the host.
   replace(env, '_emscripten_system', () => -Errno.ENOSYS);
 }
 
@@ -114,7 +114,7 @@ function replace(env: Imports[string], name: string, answer: (...args: [number, 
   env[name] = answer as (...args: number[]) => number;
 }
 
-/** Like poll(2). Emscripten's own never waits, and does not report closed descriptors. */
+/** Like poll(2). Emscripten's own version never waits, and does not report closed descriptors. */
 function poll(module: Emscripten, sharedMemory: SharedMemory, list: number, count: number, timeoutMs: number): number {
   let ready = 0;
   const look = (): boolean => {

@@ -15,11 +15,11 @@ import {
   type Python,
   wasm,
 } from './emscripten.ts';
-import { Devices, makePipesWait, mountFolders } from './emscripten-files.ts';
+import { EmscriptenDevices, makePipesWait, mountFolders } from './emscripten-files.ts';
 
-/** Where the kernel's sources are inside, while the snapshot is made. */
+/** The path of the kernel's sources inside, while the snapshot is created. */
 const INSIDE = '/lib/cella/cella_kernel';
-/** There is nothing of the host's in it: no process, no network, no file. */
+/** An empty object: it exposes no process, network or file of the host. */
 const NOTHING = Object.freeze(Object.create(null));
 
 const order: WorkerTask = workerData;
@@ -34,38 +34,38 @@ try {
   say(endOf(error));
 }
 
-async function makeSnapshot(told: MemoryImageTask): Promise<void> {
-  const { python, module } = await load(told, new SharedMemory());
-  copySources(module, told.sources);
+async function makeSnapshot(task: MemoryImageTask): Promise<void> {
+  const { python, module } = await load(task, new SharedMemory());
+  copySources(module, task.sources);
   python.FS.mkdirTree('/agent/workspace');
-  const notPreloaded = JSON.parse(String(enter(python, { mode: 'build', preload: told.preload })));
+  const notPreloaded = JSON.parse(String(enter(python, { mode: 'build', preload: task.preload })));
   say({ snapshot: python.makeMemorySnapshot(), notPreloaded });
 }
 
-async function answerTexts(told: HelperTask): Promise<void> {
-  const { python } = await load(told, new SharedMemory());
+async function answerTexts(task: HelperTask): Promise<void> {
+  const { python } = await load(task, new SharedMemory());
   const globals = python.toPy({ __name__: 'program' });
-  python.runPython(told.program, { globals });
+  python.runPython(task.program, { globals });
   const reply = globals.get('reply');
   host.on('message', (text: string) => say({ line: String(reply(text)) }));
   say({ line: 'ready' });
 }
 
-async function runKernel(told: KernelTask): Promise<void> {
-  const sharedMemory = new SharedMemory(told.memory);
-  const { python, module } = await load(told, sharedMemory, told.snapshot, told.memoryBytes);
+async function runKernel(task: KernelTask): Promise<void> {
+  const sharedMemory = new SharedMemory(task.memory);
+  const { python, module } = await load(task, sharedMemory, task.snapshot, task.memoryBytes);
   sharedMemory.set('heap', module.HEAPU8.length);
-  mountFolders(module, told.spec, () => sharedMemory.movedTo());
-  new Devices(module, sharedMemory, host).install();
+  mountFolders(module, task.spec, () => sharedMemory.movedTo());
+  new EmscriptenDevices(module, sharedMemory, host).install();
   const reader: number = python.runPython('__import__("os").pipe()[0]');
   makePipesWait(module, sharedMemory, reader);
   for (const end of [reader, reader + 1]) closeStream(module, end);
   python.setInterruptBuffer(sharedMemory.signal);
-  // Pyodide's own would write what it knows of the end to the code's output.
+  // Pyodide's own handler would write its details to the code's output.
   module.API.fatal_error = (error) => {
     throw error;
   };
-  enter(python, { mode: 'serve', env: told.env, cwd: told.spec.cwd });
+  enter(python, { mode: 'serve', env: task.env, cwd: task.spec.cwd });
 }
 
 function closeStream({ FS }: Emscripten, fd: number): void {
@@ -75,11 +75,11 @@ function closeStream({ FS }: Emscripten, fd: number): void {
 
 function enter(python: Python, settings: object): unknown {
   const entry = `${INSIDE}/pyodide/entry.py`;
-  // The kernel's own modules are in the snapshot; the entry is the one text that is run from here.
+  // The snapshot contains the kernel's own modules; the entry is the only source text that runs here.
   const text = readFileSync(join(order.sources, 'pyodide', 'entry.py'), 'utf8');
   return python.runPython(text, {
     filename: entry,
-    globals: python.toPy({ settings: JSON.stringify(settings), place: INSIDE }),
+    globals: python.toPy({ settings: JSON.stringify(settings), folder: INSIDE }),
   });
 }
 
@@ -111,14 +111,14 @@ async function load(
     env: { HOME: '/agent/home' },
     lockFileContents: lock,
     ...(snapshot ? { _loadSnapshot: new Uint8Array(snapshot) } : { _makeSnapshot: true }),
-    // Its types know less of the settings than there is in them.
+    // Pyodide's types do not declare all of its settings.
     ...(insides as object),
   });
   if (!module) throw new Error('Pyodide did not make its module');
   return { python, module };
 }
 
-/** The code is compiled once for all workers: Pyodide would compile it anew in each. */
+/** Compiles the code once for all workers; Pyodide would compile it again in each. */
 function shareCode(code: CompiledCode): void {
   const own = wasm.instantiate;
   wasm.instantiate = async (given, imports) => {
@@ -137,12 +137,12 @@ function copySources(module: Emscripten, from: string): void {
   }
 }
 
-/** os._exit comes out as an object with a status; anything else is the end of the interpreter. */
+/** os._exit throws an object with a status; anything else is a crash of the interpreter. */
 function endOf(error: unknown): WorkerMessage {
   if (typeof error === 'object' && error !== null && 'status' in error && typeof error.status === 'number') {
     return { exitCode: error.status };
   }
   const [first = '', ...rest] = (error instanceof Error ? error.message : String(error)).split('\n');
-  // What a traceback is about comes after its frames.
+  // The error message follows the traceback's frames.
   return { problem: rest.find((line) => first.startsWith('Traceback') && /^\S/.test(line)) ?? first };
 }

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
+import { forceRemoveTree } from '../install-workspace.ts';
 import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../package-source.ts';
-import { removeTree } from '../read-only-tree.ts';
 import { installBuiltIn } from './install-wheels.ts';
 import { parseFileName } from './package-index.ts';
 import { parseMetadata } from './pep508.ts';
@@ -16,7 +16,7 @@ const interpreter = { tag: 'cp314-wasm32', version: [3, 14], platforms: [] } as 
 
 async function scratch(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'cella-hostile-'));
-  onTestFinished(() => removeTree(folder));
+  onTestFinished(() => forceRemoveTree(folder));
   return folder;
 }
 

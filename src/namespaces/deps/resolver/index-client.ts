@@ -6,7 +6,7 @@ import { decoded, withoutUser } from '../package-source.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 
 interface Fetched {
-  /** After redirects. */
+  /** The URL after redirects. */
   readonly url: URL;
   readonly type: string;
   readonly body: AsyncIterable<Uint8Array>;
@@ -77,7 +77,7 @@ export class IndexClient {
     }
   }
 
-  /** Only for what lies where the index lies. */
+  /** The header with the password, only for URLs on the origin of its index. */
   #password(url: URL): Record<string, string> {
     const index = this.#indexes.find(({ origin, username }) => origin === url.origin && username !== '');
     if (!index) return {};
@@ -112,7 +112,7 @@ function followed(from: URL, location: string | null): URL {
   return to;
 }
 
-/** What was asked for in private is not fetched in the open. */
+/** False from https to http: what was requested in private is not fetched in the open. */
 export function isReachable(to: URL, from: URL): boolean {
   return to.protocol === 'https:' || (to.protocol === 'http:' && from.protocol === 'http:');
 }

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
+import { forceRemoveTree } from '../install-workspace.ts';
 import { PackageSource } from '../package-source.ts';
-import { removeTree } from '../read-only-tree.ts';
 import { type BuiltInInstall, installBuiltIn } from './install-wheels.ts';
 
 const pyodide = { tag: 'cp314-wasm32', version: [3, 14], platforms: [] } as const;
@@ -14,7 +14,7 @@ type Wheel = readonly [name: string, options?: WheelOptions];
 
 async function install(wheels: readonly Wheel[], requirements: string[], options: Partial<BuiltInInstall> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'cella-own-'));
-  onTestFinished(() => removeTree(folder));
+  onTestFinished(() => forceRemoveTree(folder));
   const wheelFolder = join(folder, 'wheels');
   for (const [name, more] of wheels) await makeWheel(wheelFolder, name, more);
   const source = PackageSource.parse({ wheelFolders: [wheelFolder], noIndex: true });

@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../../lib/errno.ts';
-import type { Interpreter } from '../../../protocol/interpreter.ts';
+import type { Interpreter } from '../../../protocol/environment-spec.ts';
 import { parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../package-source.ts';
 import type { InstallFailure } from '../run-installer.ts';
@@ -20,12 +20,12 @@ export interface BuiltInInstall {
   readonly interpreter: Interpreter;
   readonly source: PackageSource;
   readonly timeoutMs: number;
-  /** Closed to other users; packages come into `<folder>/target`. */
+  /** A folder that other users cannot enter. Packages are installed into `<folder>/target`. */
   readonly folder: string;
   readonly limits?: Partial<ResolverLimits>;
 }
 
-/** Undefined where all is there. */
+/** Returns why the packages could not be installed, or undefined. */
 export async function installBuiltIn(
   install: BuiltInInstall,
   { signal, progress }: PackageProgress,
@@ -42,7 +42,7 @@ export async function installBuiltIn(
   }
 }
 
-/** The disk is full, or a file of one package lies where another has a folder. */
+/** For an error of the disk, or of packages with conflicting paths. */
 function unpackFailure(error: unknown): InstallFailure {
   const code = systemCode(error);
   if (!(error instanceof Error) || code === undefined) throw error;
@@ -78,7 +78,7 @@ async function unpackAll(install: BuiltInInstall, { signal, progress }: PackageP
 const NOT_FOUND = /^ERROR: Could not find a version that satisfies the requirement ([^ ]+)(?: \(from ([^)]*)\))?/;
 const LONGEST_MS = 30_000;
 
-/** Undefined if pip has given the reason, or if it is unknown. */
+/** Why pip found no version, in more detail than pip's own message. Undefined if that message is better. */
 export async function explainNotFound(
   lines: readonly string[],
   interpreter: Interpreter,
@@ -94,7 +94,7 @@ export async function explainNotFound(
     const { name, versions: conditions } = asked;
     const files = await places.of(name);
     const chooser = new CandidateSelector(interpreter);
-    // Something fits after all, so pip's own message is better.
+    // Some wheel is compatible, so pip's own message is better.
     if (chooser.candidates(files, conditions).length > 0) return undefined;
     const reason = explainUnmet({ name, conditions, files, where: places.where }, interpreter, chooser);
     const whole =

@@ -1,9 +1,9 @@
-/** All files that the indexes and wheel folders have of one package. */
+/** All files of one package in the indexes and wheel folders. */
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseJson } from '../../../interpreter/find-python.ts';
+import { parseJsonOrUndefined } from '../../../interpreter/find-python.ts';
 import { packageName } from '../../../protocol/requirement.ts';
 import { indexesOf, type PackageSource } from '../package-source.ts';
 import { displayUrl, type IndexClient, isReachable } from './index-client.ts';
@@ -36,7 +36,7 @@ export class PackageIndex {
     return known;
   }
 
-  /** For a message. */
+  /** Where it was searched, for messages. */
   get where(): string {
     const indexes = this.#indexes().map(displayUrl);
     return [...indexes, ...this.#source.wheelFolders].join(', ') || 'no place at all';
@@ -85,9 +85,9 @@ export interface IndexFile {
   readonly url: URL;
   readonly sha256: string | undefined;
   readonly requiresPython: string | undefined;
-  /** Withdrawn by its publisher. */
+  /** Whether its publisher has withdrawn it. */
   readonly yanked: boolean;
-  /** Whether its metadata can be fetched alone, and with which hash. */
+  /** Whether its metadata can be fetched separately, and the hash of the metadata. */
   readonly metadata: { readonly sha256: string | undefined } | undefined;
 }
 
@@ -109,13 +109,13 @@ const IndexPage = z.object({
   ),
 });
 
-/** Undefined for what is no such page. */
+/** The files of a JSON page, or undefined if it is not such a page. */
 export function parseIndexPage(text: string, type: string, base: URL): IndexFile[] | undefined {
   return type.includes('json') ? parseJsonPage(text, base) : parseHtmlPage(text, base);
 }
 
 function parseJsonPage(text: string, base: URL): IndexFile[] | undefined {
-  const page = IndexPage.safeParse(parseJson(text)).data;
+  const page = IndexPage.safeParse(parseJsonOrUndefined(text)).data;
   return page?.files.flatMap((file) => {
     const url = urlOf(file.url, base);
     const metadata = file['core-metadata'] ?? file['dist-info-metadata'] ?? false;
@@ -151,7 +151,7 @@ function parseHtmlPage(text: string, base: URL): IndexFile[] {
   });
 }
 
-/** A hash that is none still has to be met: no file does. */
+/** Does not check the hash: no file matches an invalid one. */
 function sha256Of(text: string | undefined): string | undefined {
   return text?.toLowerCase();
 }
@@ -168,7 +168,7 @@ export interface HtmlLink {
   readonly attributes: ReadonlyMap<string, string>;
 }
 
-/** A > within quotes does not end a tag. Every part has a bound, so that no page is read twice over. */
+/** A > in quotes does not end a tag. All parts are bounded, so that no page causes backtracking. */
 const TAG = /<(a|base)(\s(?:[^"'<>]|"[^"]{0,4096}"|'[^']{0,4096}'){0,8192})>([^<]{0,1024})/gi;
 const ATTRIBUTE = /([a-z-]+)(?:\s{0,8}=\s{0,8}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/gi;
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
@@ -206,22 +206,22 @@ function decodeEntities(text: string): string {
 }
 
 export interface FileName {
-  /** Of the package, in the one spelling. */
+  /** The normalized name of the package. */
   readonly name: string;
   /** As written. */
   readonly versionText: string;
   readonly version: Version;
-  /** None for a source. */
+  /** Undefined for a source package. */
   readonly wheel: { readonly tags: readonly string[]; readonly build: number } | undefined;
 }
 
-/** Whatever an index calls a file: one that cannot be a file's name is none, and none is shown with signs that act. */
+/** File names from an index are plain ASCII. Others are ignored, and never shown. */
 const PLAIN = /^[\x21-\x7e]{1,255}$/;
 /** Wheels for several Pythons and systems have a few dozen. */
 const MOST_TAGS = 1000;
 const SOURCE = /\.(?:tar\.gz|zip|tar\.bz2|tgz)$/;
 
-/** Undefined for any other file. Of sources, that of `name` alone: theirs does not say where the name ends. */
+/** Undefined for other files. For sources, `name` is needed, as the file name does not show where the name ends. */
 export function parseFileName(text: string, name: string): FileName | undefined {
   if (!PLAIN.test(text)) return undefined;
   return text.endsWith('.whl') ? parseWheel(text.slice(0, -4)) : parseSource(text, name);

@@ -15,7 +15,7 @@ const PATTERN =
 const LETTERS: Readonly<Record<string, string>> = { alpha: 'a', beta: 'b', c: 'rc', pre: 'rc', preview: 'rc' };
 const LONGEST = 200;
 
-/** Undefined for what is no version. */
+/** The version, or undefined if the text is not one. */
 export function parseVersion(text: string): Version | undefined {
   const written = text.trim().toLowerCase();
   const found = written.length > LONGEST ? null : PATTERN.exec(written);
@@ -31,7 +31,7 @@ export function parseVersion(text: string): Version | undefined {
   };
 }
 
-/** A part that is there without a number counts as 0. */
+/** A part without a number counts as 0. */
 function numberOf(text: string | undefined): bigint | undefined {
   return text === undefined ? undefined : BigInt(text || 0);
 }
@@ -40,7 +40,7 @@ export function isPrerelease({ pre, dev }: Version): boolean {
   return pre !== undefined || dev !== undefined;
 }
 
-/** Negative where the first is older. */
+/** Negative if the first is older. */
 export function compareVersions(one: Version, other: Version): number {
   return (
     compare(one.epoch, other.epoch) ||
@@ -52,7 +52,7 @@ export function compareVersions(one: Version, other: Version): number {
   );
 }
 
-/** Missing numbers are zeros. */
+/** Missing numbers count as zeros. */
 export function compareReleases(one: readonly bigint[], other: readonly bigint[]): number {
   const length = Math.max(one.length, other.length);
   for (let at = 0; at < length; at += 1) {
@@ -74,7 +74,7 @@ function optional(value: bigint | undefined, missing: number): readonly VersionP
   return value === undefined ? [missing] : [0, value];
 }
 
-/** None is the smallest; words come before numbers. */
+/** No local part is the smallest; words come before numbers. */
 function compareLocals(one: Version['local'], other: Version['local']): number {
   if (!one || !other) return compare(Number(one !== undefined), Number(other !== undefined));
   const key = (parts: readonly (bigint | string)[]) =>
@@ -100,7 +100,7 @@ type Test = (version: Version) => boolean;
 
 const CONDITION = /^(===|~=|==|!=|<=|>=|<|>)\s*(\S+)$/;
 
-/** Undefined for what is no condition. */
+/** The condition, or undefined if the text is not one. */
 export function parseCondition(text: string): Test | undefined {
   const [, operator = '', written = ''] = CONDITION.exec(text.trim()) ?? [];
   if (written.endsWith('.*')) return parsePattern(operator, written.slice(0, -2));
@@ -108,7 +108,7 @@ export function parseCondition(text: string): Test | undefined {
   return wanted && testFor(operator, wanted);
 }
 
-/** `==1.2.*` is any 1.2, however it goes on. */
+/** `==1.2.*` matches any version that begins with 1.2. */
 function parsePattern(operator: string, written: string): Test | undefined {
   const prefix = parseVersion(written);
   if (!prefix || prefix.pre || prefix.post !== undefined || prefix.dev !== undefined || prefix.local) return undefined;
@@ -142,18 +142,18 @@ function testFor(operator: string, wanted: Version): Test | undefined {
   }
 }
 
-/** Whatever follows a + makes no difference, unless the condition has it too. */
+/** The local part after a + counts only if the condition has one. */
 function isSame(version: Version, wanted: Version): boolean {
   return compareVersions(wanted.local ? version : publicPart(version), wanted) === 0;
 }
 
-/** `<2.0` does not take the prereleases of 2.0. */
+/** `<2.0` does not match prereleases of 2.0. */
 function isBefore(version: Version, wanted: Version): boolean {
   if (compareVersions(version, wanted) >= 0) return false;
   return !isPrerelease(version) || isPrerelease(wanted) || !isSameBase(version, wanted);
 }
 
-/** `>2.0` takes neither 2.0.post1 nor 2.0+local. */
+/** `>2.0` matches neither 2.0.post1 nor 2.0+local. */
 function isAfter(version: Version, wanted: Version): boolean {
   if (compareVersions(version, wanted) <= 0) return false;
   if (!isSameBase(version, wanted)) return true;
@@ -172,12 +172,12 @@ function beginsWith({ epoch, release }: Version, prefix: Version): boolean {
   return epoch === prefix.epoch && prefix.release.every((number, at) => number === (release[at] ?? 0n));
 }
 
-/** Whether all hold. One that is no condition holds for nothing. */
+/** Whether all conditions hold. An invalid condition never holds. */
 export function satisfies(version: Version, conditions: readonly string[]): boolean {
   return conditions.every((condition) => parseCondition(condition)?.(version) ?? false);
 }
 
-/** Whether one names a prerelease, and so asks for them. */
+/** Whether a condition names a prerelease, and so allows prereleases. */
 export function wantsPrereleases(conditions: readonly string[]): boolean {
   return conditions.some((condition) => {
     const [, operator = '', written = ''] = CONDITION.exec(condition.trim()) ?? [];
@@ -186,7 +186,7 @@ export function wantsPrereleases(conditions: readonly string[]): boolean {
   });
 }
 
-/** `>=3.9,<4`, as `Requires-Python` has it. */
+/** Conditions such as `>=3.9,<4` in `Requires-Python`. */
 export function splitConditions(text: string): string[] {
   const parts = text.split(',').map((part) => part.trim());
   return parts.filter((part) => part !== '');

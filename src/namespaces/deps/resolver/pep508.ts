@@ -4,7 +4,7 @@ import { packageName, parseRequirement, type Requirement } from '../../../protoc
 import { parseCondition, parseVersion, type Version } from './pep440.ts';
 import { Failed } from './resolver-limits.ts';
 
-/** By the names that PEP 508 has for them. */
+/** The values of markers, by their names in PEP 508. */
 export type MarkerEnvironment = Readonly<Record<string, string>>;
 export type Marker = (environment: MarkerEnvironment) => boolean;
 
@@ -31,7 +31,7 @@ const NAMES = new Set([
 const LONGEST = 4000;
 const DEEPEST = 50;
 
-/** Undefined for what is no marker. */
+/** The marker, or undefined if the text is not one. */
 export function parseMarker(text: string): Marker | undefined {
   const tokens = text.length > LONGEST ? undefined : tokenize(text);
   if (!tokens) return undefined;
@@ -167,12 +167,12 @@ export interface Metadata {
   readonly requires: readonly string[];
 }
 
-/** A package that needs more is no package. */
+/** The most requirements of one package. */
 const MOST_REQUIRES = 5000;
-/** Of a requirement, in a message. */
+/** The most characters of a requirement in a message. */
 const LONGEST_SHOWN = 200;
 
-/** Undefined if it names no package and version. */
+/** The metadata, or undefined if it lacks a name or a version. */
 export function parseMetadata(text: string): Metadata | undefined {
   const fields = fieldsOf(text);
   const first = (name: string) => fields.find(([field]) => field === name)?.[1];
@@ -184,7 +184,7 @@ export function parseMetadata(text: string): Metadata | undefined {
   return { name, version, requiresPython: first('requires-python'), requires };
 }
 
-/** Up to the first empty line; a line that begins with a blank goes on with the one before. */
+/** The headers, up to the first empty line. A line that begins with a space continues the one before. */
 function fieldsOf(text: string): [name: string, value: string][] {
   const [head = ''] = text.replaceAll('\r\n', '\n').split('\n\n', 1);
   return head
@@ -196,7 +196,7 @@ function fieldsOf(text: string): [name: string, value: string][] {
     });
 }
 
-/** What it needs on this Python, with these of its extras. */
+/** The requirements of a package on this Python, with these extras. */
 export function requirementsOf(
   { requires }: Metadata,
   extras: readonly string[],
@@ -218,7 +218,7 @@ function understood(text: string, where: string): Requirement {
   try {
     return parseRequirement(text);
   } catch {
-    // The parser's message is for the author of the requirement, which is a package here.
+    // The parser's message is for the author of the requirement, here the package.
     throw notUnderstood(text, where);
   }
 }

@@ -1,11 +1,11 @@
-/** The Python that packages are chosen for: what it is to markers, and which wheels it takes. */
+/** The Python that packages are chosen for: its values of markers, and the wheels that it accepts. */
 
 import { z } from 'zod';
+import type { Interpreter } from '../../../protocol/environment-spec.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import type { Interpreter } from '../../../protocol/interpreter.ts';
 import type { MarkerEnvironment } from './pep508.ts';
 
-/** It may be an image that says so of itself, and its words become a folder's name and an installer's arguments. */
+/** An image may report these texts, which become a folder's name and an installer's arguments: they are checked. */
 const Words = z.object({
   tag: z
     .string()
@@ -26,7 +26,7 @@ export function checkInterpreter<T extends Interpreter>(interpreter: T): T {
   );
 }
 
-/** Where nobody says which one it is: later than any that a package asks for or avoids. */
+/** The patch release if it is unknown: later than any that a package names. */
 const LAST_PATCH = 99;
 
 /** `3.12.4`. */
@@ -34,7 +34,7 @@ export function fullVersion({ version, patch = LAST_PATCH }: Interpreter): strin
   return [...version, patch].join('.');
 }
 
-/** As much of it as is known, for a message. */
+/** The known part of the version, for messages. */
 export function knownVersion(interpreter: Interpreter): string {
   return interpreter.patch === undefined ? interpreter.version.join('.') : fullVersion(interpreter);
 }
@@ -43,7 +43,7 @@ export function isPure({ platforms }: Interpreter): boolean {
   return platforms.length === 0;
 }
 
-/** `cp` and the ABI of its own: `cp313t`. */
+/** `cp` with the ABI, such as `cp313t`. */
 export function implementationOf({ tag }: Interpreter): { implementation: string; abi: string } {
   const [abi = ''] = tag.split('-');
   return { implementation: abi.replace(/\d.*$/, ''), abi };
@@ -75,7 +75,7 @@ export function markerEnvironment(interpreter: Interpreter): MarkerEnvironment {
   };
 }
 
-/** Of wheels that fit, best first: `cp312-cp312-manylinux_2_28_x86_64`. */
+/** The tags of compatible wheels, best first, such as `cp312-cp312-manylinux_2_28_x86_64`. */
 export function wheelTags(interpreter: Interpreter): string[] {
   const { implementation, abi } = implementationOf(interpreter);
   const [major, minor] = interpreter.version;

@@ -1,9 +1,9 @@
 /**
- * Which version of which package: the newest of each that fits all that is asked of it. Where two disagree, an older
- * version of the one that was chosen last is tried, and so on, up to a limit.
+ * Chooses the version of each package: the newest that meets all conditions. If packages conflict, it tries an older version
+ * of the package that it chose last, and so on, up to a limit.
  */
 
-import type { Interpreter } from '../../../protocol/interpreter.ts';
+import type { Interpreter } from '../../../protocol/environment-spec.ts';
 import type { Requirement } from '../../../protocol/requirement.ts';
 import type { PackageFile, PackageIndex } from './package-index.ts';
 import {
@@ -21,7 +21,7 @@ import { fullVersion, isPure, knownVersion, markerEnvironment, pureOnly, wheelTa
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 import type { WheelCache } from './wheel.ts';
 
-/** A requirement, and the package that has it. */
+/** A requirement, and the package that requires it. */
 interface PendingRequirement extends Requirement {
   readonly by: string | undefined;
 }
@@ -41,7 +41,7 @@ interface ResolverContext {
   readonly signal: AbortSignal;
 }
 
-/** The wheels to unpack. Throws Failed. */
+/** Returns the wheels to unpack. Throws Failed. */
 export async function resolve(
   wanted: readonly Requirement[],
   interpreter: Interpreter,
@@ -62,7 +62,7 @@ class Resolver {
   readonly #sources: ResolverContext;
   readonly #chooser: CandidateSelector;
   #tried = 0;
-  /** Of the first dead end, where all is as new as can be. */
+  /** The error of the first dead end, in which all versions are the newest possible. */
   reason: string | undefined;
 
   constructor(interpreter: Interpreter, sources: ResolverContext) {
@@ -71,7 +71,7 @@ class Resolver {
     this.#chooser = new CandidateSelector(interpreter);
   }
 
-  /** Requirements before `at` are met. Undefined if the others cannot be. */
+  /** The requirements before `at` are met. Returns undefined if the others cannot be met. */
   async solve(pins: Pins, pending: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
     const { limits, signal } = this.#sources;
     signal.throwIfAborted();
@@ -125,13 +125,13 @@ class Resolver {
     return undefined;
   }
 
-  /** Each of them is looked for in every requirement of the package. */
+  /** Each extra is searched for in all requirements of the package. */
   #checkExtras(name: string, count: number): void {
     const { extras } = this.#sources.limits;
     if (count > extras) throw new Failed(`more than ${extras} extras of ${name} are asked for`);
   }
 
-  /** Undefined where the version is not for this Python, which not every index says beforehand. */
+  /** Undefined if the version is not for this Python. Not every index says so in advance. */
   async #look(file: PackageFile, extras: readonly string[]): Promise<Pin | undefined> {
     const { limits, store } = this.#sources;
     this.#tried += 1;
@@ -181,10 +181,10 @@ function labelOf({ name, versionText }: PackageFile): string {
   return `${name} ${versionText}`;
 }
 
-/** Of what a package says of its Pythons. */
+/** The longest `Requires-Python` of a package. */
 const LONGEST_CONDITION = 1000;
 
-/** Which versions of a package could be used, newest first, each with its best wheel. */
+/** The usable versions of a package, newest first, each with its best wheel. */
 export class CandidateSelector {
   readonly #ranks: ReadonlyMap<string, number>;
   readonly #python: Version | undefined;
@@ -249,7 +249,7 @@ interface UnmetRequirement {
   readonly name: string;
   readonly conditions: readonly string[];
   readonly files: readonly PackageFile[];
-  /** Where was looked. */
+  /** The sources that were searched. */
   readonly where: string;
 }
 

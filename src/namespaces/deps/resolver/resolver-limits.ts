@@ -3,29 +3,29 @@
 import type { InstallFailure } from '../run-installer.ts';
 
 export interface ResolverLimits {
-  /** Of one page of an index. */
+  /** Bytes of one page of an index. */
   readonly pageBytes: number;
-  /** Of one package's metadata. */
+  /** Bytes of the metadata of one package. */
   readonly metadataBytes: number;
-  /** Of one wheel, as it is fetched. */
+  /** Bytes of one wheel, as downloaded. */
   readonly wheelBytes: number;
-  /** Of all that is fetched. */
+  /** Bytes of all downloads. */
   readonly totalBytes: number;
-  /** Of all files of one set, unpacked. */
+  /** Bytes of all files of one set, unpacked. */
   readonly unpackedBytes: number;
-  /** In one wheel. */
+  /** Files in one wheel. */
   readonly files: number;
-  /** In one set. */
+  /** Packages in one set. */
   readonly packages: number;
-  /** Requirements of all of them together. */
+  /** Requirements of all packages in total. */
   readonly maxRequirements: number;
-  /** Of one package, all of them together. */
+  /** Extras of one package in total. */
   readonly extras: number;
-  /** On the version of one package, by all that need it. */
+  /** Conditions on the version of one package in total. */
   readonly conditions: number;
-  /** Versions that are looked at before no answer is the answer. */
+  /** Versions that are tried before the resolver gives up. */
   readonly versions: number;
-  /** Without a byte from the index. */
+  /** Milliseconds without a byte from the index. */
   readonly idleTimeoutMs: number;
 }
 
@@ -50,7 +50,7 @@ export class Failed extends Error implements InstallFailure {
   readonly reason: string;
   readonly scope: InstallFailure['scope'];
 
-  /** `all`: it would be the same for any requirement. */
+  /** `all`: the error would be the same for any requirement. */
   constructor(reason: string, scope: InstallFailure['scope'] = 'some') {
     super(reason);
     this.reason = reason;

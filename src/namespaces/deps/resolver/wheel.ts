@@ -1,4 +1,4 @@
-/** Wheels: downloaded once, checked against the index, read and unpacked. Nothing in them is run. */
+/** Wheels: downloaded once, checked against the index, read and unpacked. Their code never runs. */
 
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
@@ -12,10 +12,10 @@ import { pureOnly } from './python-target.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 import { contentOf, readContent, readDirectory, staysInside, type ZipEntry } from './zip.ts';
 
-/** Of native code, whatever the name of its wheel says. */
+/** File names of native code, which a wheel may contain even if its name says otherwise. */
 export const NATIVE = /\.(?:so(?:\.\d+)*|pyd|dylib)$/i;
 const INFO = /^([^/]+)-([^/-]+)\.dist-info\/METADATA$/;
-/** A larger one is a program, not a script. */
+/** A larger file is a program and not a script. */
 const LARGEST_SCRIPT = 1024 * 1024;
 const DATA = /^[^/]+\.data\/([^/]+)\/(.+)$/;
 
@@ -37,20 +37,20 @@ export async function readWheelMetadata(
 
 export interface Unpacking {
   readonly folder: string;
-  /** No native code is taken. */
+  /** Whether to refuse native code. */
   readonly pure: boolean;
   readonly limits: ResolverLimits;
   readonly signal: AbortSignal;
 }
 
-/** Gives the bytes that it has written. */
+/** Returns how many bytes it has written. */
 export async function unpackWheel(path: string, { folder, pure, limits, signal }: Unpacking): Promise<number> {
   await using file = await open(path);
   const files = (await readDirectory(file, limits)).filter(({ isFolder }) => !isFolder);
   const native = files.find(({ path: at }) => NATIVE.test(at));
   if (pure && native) throw new Failed(`it has native code (${native.path}), ${pureOnly}`);
   const places = files.flatMap((entry) => {
-    const to = placeOf(entry.path);
+    const to = installPath(entry.path);
     return to === undefined ? [] : [{ entry, to }];
   });
   if (new Set(places.map(({ to }) => to)).size < places.length) throw new Failed('two files in it have the same place');
@@ -68,8 +68,8 @@ export async function unpackWheel(path: string, { folder, pure, limits, signal }
   return files.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Where it goes in the set. Headers are for compilers, and go nowhere. */
-function placeOf(path: string): string | undefined {
+/** The path of a file in the set, or undefined: headers are only for compilers. */
+function installPath(path: string): string | undefined {
   const [, kind, rest = ''] = DATA.exec(path) ?? [];
   if (kind === undefined) return path;
   if (!staysInside(rest)) throw new Failed(`${JSON.stringify(path)} in it leads out of its folder`);
@@ -77,7 +77,7 @@ function placeOf(path: string): string | undefined {
   return kind === 'scripts' ? `bin/${rest}` : undefined;
 }
 
-/** `#!python` stands for whichever Python finds it. */
+/** `#!python` is replaced, so that the script runs with the Python that finds it. */
 async function script(file: Parameters<typeof contentOf>[0], entry: ZipEntry): Promise<Buffer> {
   const content = await readContent(file, entry, LARGEST_SCRIPT);
   const end = content.indexOf('\n');
@@ -89,11 +89,11 @@ async function script(file: Parameters<typeof contentOf>[0], entry: ZipEntry): P
 export class WheelCache {
   readonly #fetcher: IndexClient;
   readonly #limits: ResolverLimits;
-  /** Of this process alone. */
+  /** A folder for this process alone. */
   readonly #folder: string;
   readonly #progress: (text: string) => void;
   readonly #known = new Map<PackageFile, Promise<Metadata>>();
-  /** What the index has said of a wheel, to compare with what that says itself. */
+  /** The metadata from the index, to compare with the wheel's own. */
   readonly #indexMetadata = new Map<PackageFile, string>();
   readonly #paths = new Map<PackageFile, Promise<string>>();
   #count = 0;
@@ -105,12 +105,12 @@ export class WheelCache {
     this.#progress = progress;
   }
 
-  /** From the index if it serves metadata alone, else from the wheel. */
+  /** The metadata: from the index if it serves metadata separately, else from the wheel. */
   async metadata(file: PackageFile): Promise<Metadata> {
     return await once(this.#known, file, () => this.#read(file));
   }
 
-  /** Where the wheel lies, whole and as promised. */
+  /** The path of the downloaded wheel, after checking it. */
   async path(file: PackageFile): Promise<string> {
     return await once(this.#paths, file, async () => {
       const path = await this.#download(file);
@@ -200,10 +200,10 @@ function once<K, T>(known: Map<K, Promise<T>>, key: K, make: () => Promise<T>): 
 }
 
 const LARGEST = 1024 * 1024;
-/** `name = module:function [extra]`; none of it can be anything else in the script. */
+/** `name = module:function [extra]`. The pattern allows nothing that could be other code in the script. */
 const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]]*\])?$/;
 
-/** Of all packages in this folder. A script that is there already stays. */
+/** Writes the scripts of all packages in this folder. Existing scripts stay. */
 export async function writePrograms(folder: string): Promise<void> {
   const infos = (await readdir(folder)).filter((name) => name.endsWith('.dist-info'));
   const texts = await Promise.all(infos.map((name) => readSmall(join(folder, name, 'entry_points.txt'), LARGEST)));
@@ -230,7 +230,7 @@ function program(module: string, attribute: string): string {
   return `#!/usr/bin/env python3\nimport sys\nfrom ${module} import ${first}\nsys.exit(${attribute}())\n`;
 }
 
-/** Empty if there is none, or if it is too large. */
+/** The text of a file, or empty if it is missing or too large. */
 export async function readSmall(path: string, mostBytes: number): Promise<string> {
   const size = await stat(path).then(
     (stats) => stats.size,

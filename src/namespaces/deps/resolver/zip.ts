@@ -7,7 +7,7 @@ import { crc32, createInflateRaw } from 'node:zlib';
 import { Failed } from './resolver-limits.ts';
 
 export interface ZipEntry {
-  /** With `/` between its parts; none of them leads up or out. */
+  /** A relative path with `/`, which cannot lead out of its folder. */
   readonly path: string;
   readonly isFolder: boolean;
   readonly isExecutable: boolean;
@@ -15,7 +15,7 @@ export interface ZipEntry {
   readonly crc: number;
   readonly packedBytes: number;
   readonly bytes: number;
-  /** Of its own header in the file. */
+  /** The offset of its local header. */
   readonly offset: number;
 }
 
@@ -48,7 +48,7 @@ export async function readDirectory(file: FileHandle, limits: ZipLimits): Promis
   return entries;
 }
 
-/** Fails where the file ends before. */
+/** Reads exactly this many bytes. Fails if the file ends before. */
 export async function readAt(file: FileHandle, start: number, end: number): Promise<Buffer> {
   const buffer = Buffer.alloc(end - start);
   for (let done = 0; done < buffer.length; ) {
@@ -105,7 +105,7 @@ function entryAt(directory: Buffer, at: number, name: string): ZipEntry {
   };
 }
 
-/** No part is empty, or leads up, or means something else on another system. */
+/** Whether no part is empty, `..`, or has another meaning on another system. */
 export function staysInside(path: string): boolean {
   if (path.length > 1000 || /[\\\p{Cc}\ufffd]/u.test(path) || /^[A-Za-z]:/.test(path)) return false;
   return path
@@ -143,7 +143,7 @@ export async function readContent(file: FileHandle, entry: ZipEntry, mostBytes: 
   return await buffer(contentOf(file, entry));
 }
 
-/** Both places name it: a reader that trusts the one must not see another file than a reader that trusts the other. */
+/** Checks that directory and local header agree, as another reader may trust the other one. */
 async function dataStart(file: FileHandle, entry: ZipEntry): Promise<number> {
   const header = await readAt(file, entry.offset, entry.offset + HEADER_BYTES);
   const nameStart = entry.offset + HEADER_BYTES;

@@ -1,19 +1,29 @@
 /**
  * The fields of Anthropic's Messages API (`anthropic-version: 2023-06-01`, with its betas until autumn 2026).
  *
- * To extend: put a new field into the object that has it, and a new kind of block or event into its `types`. Both sides have their
- * own lists: what agents send is in the first half, what the provider answers in the second. What decides in the place of a
- * person (`safeguards`, `safeguard_results`, the betas for them) is left out, and must stay out: an agent takes such a
- * verdict for the permission that it has to ask for.
+ * To extend: add a new field to its object, and a new kind of block or event to its `types`. The first half lists what
+ * agents send, the second half what the provider answers. Never add fields that decide in place of a person
+ * (`safeguards`, `safeguard_results`, and their betas): an agent takes such a verdict for the permission that it must
+ * ask for.
  */
 
 import { z } from 'zod';
-import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
-import { Count, definedCounts, type Finality, joined, type ReadMessage, Text } from '../usage-report.ts';
-import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
+import { omitUndefined } from '../../../lib/omit-undefined.ts';
+import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.ts';
+import {
+  Count,
+  type Finality,
+  joined,
+  modelRoutes,
+  type ProviderAdapter,
+  type ProviderError,
+  type ReadMessage,
+  routeRule,
+  Text,
+} from './provider.ts';
 
-/** The betas that a request may name, without their dates. */
-export const anthropicBetas = oneOf(
+/** The betas that a request may use, without their dates. */
+export const anthropicBetas = oneOfFields(
   'advanced-tool-use advisor-tool agent-memory cache-diagnosis cache-keepalive claude-code claude-code-side-query',
   'code-execution computer-use context-1m context-hint context-management effort extended-cache-ttl fallback-credit',
   'fast-mode files-api fine-grained-tool-streaming inline-tools interleaved-thinking mcp-client mcp-servers message-threads',
@@ -30,13 +40,13 @@ const citation = fields(
   `type cited_text document_index document_title end_char_index start_char_index file_id end_block_index
    start_block_index end_page_number start_page_number search_result_index source title encrypted_index url`,
 );
-/** A list of citations, or whether there are any. */
+/** A list of citations, or a flag. */
 const citations: Fields = { fields: new Map([...citation.fields, ...fields('enabled').fields]) };
 const outputFormat = fields('type', free('schema'));
 const outputConfig = fields('effort', { format: outputFormat, task_budget: fields('type total remaining') });
 const thinking = fields('type budget_tokens display');
 
-/** What both sides have of blocks: those of the provider's own tools. */
+/** Block fields that both sides use: those of the provider's own tools. */
 const resultFields = `type tool_use_id error_code error_message stdout stderr encrypted_stdout return_code file_id stop_reason text
   encrypted_content is_file_update lines new_lines new_start old_lines old_start file_type num_lines start_line total_lines
   retrieved_at url page_age title tool_name`;
@@ -71,7 +81,7 @@ const sentBlock: Fields = fields(
     state_changes: fields('type tab_id download_id url path size_bytes error'),
   },
   {
-    types: oneOf(
+    types: oneOfFields(
       'text image document search_result thinking redacted_thinking tool_use tool_result server_tool_use mcp_tool_use',
       `${ownResults} ${insideResults} container_upload compaction tool_addition tool_removal tool_reference fallback browser_state`,
     ),
@@ -91,7 +101,7 @@ const sentTool = fields(
     default_config: fields('defer_loading enabled'),
   },
   {
-    types: oneOf(
+    types: oneOfFields(
       'custom mcp_toolset tool_search_tool_regex tool_search_tool_bm25',
       `(?:bash|text_editor|computer|memory|code_execution|web_search|web_fetch|advisor|tool_search_tool_regex)_\\d{8}
        tool_search_tool_bm25_\\d{8} (?:computer|browser)_toolset_\\d{8}`,
@@ -162,7 +172,7 @@ const madeBlock: Fields = fields(
     trigger: fields('type category'),
   },
   {
-    types: oneOf(
+    types: oneOfFields(
       'text thinking redacted_thinking tool_use server_tool_use mcp_tool_use container_upload compaction fallback',
       `${ownResults} ${insideResults} document tool_reference base64`,
     ),
@@ -189,7 +199,7 @@ const answered = {
 
 const messagesAnswer = fields('id type role model stop_reason stop_sequence', answered, { types: /^message$/ });
 
-/** One event of a stream: those of all kinds together. */
+/** A stream event of any kind. */
 const messagesEvent = fields(
   'type index request_id',
   {
@@ -198,14 +208,18 @@ const messagesEvent = fields(
     delta: fields(
       `type text partial_json thinking signature content encrypted_content estimated_tokens stop_reason stop_sequence`,
       { citation, container, stop_details: stopDetails },
-      { types: oneOf('text_delta input_json_delta citations_delta thinking_delta signature_delta compaction_delta') },
+      {
+        types: oneOfFields(
+          'text_delta input_json_delta citations_delta thinking_delta signature_delta compaction_delta',
+        ),
+      },
     ),
     usage,
     context_management: contextManagement,
     error: failure,
   },
   {
-    types: oneOf(
+    types: oneOfFields(
       'message_start message_delta message_stop content_block_start content_block_delta content_block_stop ping error',
     ),
   },
@@ -253,7 +267,7 @@ export const readMessages: ReadMessage = (message) => {
   return {
     model: model ?? started?.model,
     counts: reported
-      ? definedCounts({
+      ? omitUndefined({
           input: reported.input_tokens,
           output: reported.output_tokens,
           cacheRead: reported.cache_read_input_tokens,

@@ -1,14 +1,24 @@
 /**
  * The fields of Gemini's `generateContent`, `streamGenerateContent` and `countTokens` (v1, v1beta and v1alpha, until autumn 2026).
- * The API takes each name in two spellings: here it is in `camelCase`.
+ * The API accepts each name in two spellings. This list uses `camelCase`.
  *
- * To extend: put a new field into the object that has it. What decides in the place of a person has no place here.
+ * To extend: add a new field to its object. Never add fields that decide in place of a person.
  */
 
 import { z } from 'zod';
+import { omitUndefined } from '../../../lib/omit-undefined.ts';
 import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
-import { Count, definedCounts, joined, type ReadMessage, Text } from '../usage-report.ts';
-import { MODEL, modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
+import {
+  Count,
+  joined,
+  MODEL,
+  modelRoutes,
+  type ProviderAdapter,
+  type ProviderError,
+  type ReadMessage,
+  routeRule,
+  Text,
+} from './provider.ts';
 
 const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
 const blob = fields('data displayName mimeType');
@@ -35,8 +45,8 @@ const content = fields('role', { parts: part });
 
 // What agents send.
 
-/** A tool of the provider's own: it is there as soon as its name is. */
-const hosted: Fields = { fields: new Map(), remote: 'always' };
+/** A tool of the provider: its name alone enables it. */
+const atProvider: Fields = { fields: new Map(), remote: 'always' };
 const remote = (plain: string, nested: Parameters<typeof fields>[1] = {}) =>
   fields(plain, nested, { remote: 'always' });
 const tool = fields('', {
@@ -45,8 +55,8 @@ const tool = fields('', {
     free('parameters parametersJsonSchema response responseJsonSchema'),
   ),
   computerUse: fields('environment excludedPredefinedFunctions'),
-  codeExecution: hosted,
-  urlContext: hosted,
+  codeExecution: atProvider,
+  urlContext: atProvider,
   googleSearch: remote('excludeDomains blockingConfidence', free('timeRangeFilter searchTypes')),
   googleSearchRetrieval: remote('', { dynamicRetrievalConfig: fields('mode dynamicThreshold') }),
   enterpriseWebSearch: remote('excludeDomains blockingConfidence'),
@@ -75,8 +85,8 @@ const asked = {
   }),
   generationConfig,
   safetySettings: fields('category method threshold'),
-  /** It can bring along tools and files that nobody sees here. */
-  cachedContent: { ...hosted },
+  /** Cached content can include tools and files that the gateway cannot see. */
+  cachedContent: { ...atProvider },
 };
 
 const geminiRequest: Fields = fields('model serviceTier store', asked);
@@ -181,9 +191,9 @@ export const readGemini: ReadMessage = (message) => {
 function countsOf(usage: NonNullable<z.infer<typeof GeminiMessage>['usageMetadata']>) {
   const { promptTokenCount: prompt, cachedContentTokenCount: cached = 0, toolUsePromptTokenCount: tools = 0 } = usage;
   const { candidatesTokenCount: written, thoughtsTokenCount: thought } = usage;
-  return definedCounts({
+  return omitUndefined({
     input: prompt === undefined ? undefined : Math.max(0, prompt - cached) + tools,
-    // A count of none is left out.
+    // Gemini omits counts of zero.
     output:
       prompt === undefined && written === undefined && thought === undefined
         ? undefined

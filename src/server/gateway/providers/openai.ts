@@ -1,24 +1,27 @@
 /**
- * The fields of OpenAI's Responses API and of its chat completions (v1, until autumn 2026), with those that common servers
- * that speak the latter add (vLLM, llama.cpp, OpenRouter, DeepSeek).
+ * The fields of OpenAI's Responses API and chat completions (v1, until autumn 2026), with the additions of common servers
+ * that are compatible with the latter (vLLM, llama.cpp, OpenRouter, DeepSeek).
  *
- * To extend: put a new field into the object that has it, and a new kind of item, tool or event into its `types`. What
- * decides in the place of a person (`mcp_approval_response`, `acknowledged_safety_checks`) is in no list of answers.
+ * To extend: add a new field to its object, and a new kind of item, tool or event to its `types`. Never add fields that
+ * decide in place of a person (`mcp_approval_response`, `acknowledged_safety_checks`) to a list of answers.
  */
 
 import { z } from 'zod';
-import type { ErrorCode } from '../../../protocol/errors.ts';
-import { ADDRESS, type Fields, fields, free, oneOf } from '../field-check.ts';
+import { omitUndefined } from '../../../lib/omit-undefined.ts';
+import type { ErrorCode } from '../../../protocol/error-codes.ts';
+import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.ts';
 import {
   Count,
-  definedCounts,
   type Finality,
   joined,
+  modelRoutes,
+  type ProviderAdapter,
+  type ProviderError,
   type ReadMessage,
+  routeRule,
   Text,
   type TokenCounts,
-} from '../usage-report.ts';
-import { modelRoutes, type ProviderAdapter, type ProviderError, routeRule } from './provider.ts';
+} from './provider.ts';
 
 const breakpoint = fields('mode');
 const cacheOptions = fields('mode ttl');
@@ -31,7 +34,7 @@ const failure = fields('type code message param');
 const toolTypes = `function custom namespace tool_search local_shell shell apply_patch image_generation computer computer_use_preview
   programmatic_tool_calling web_search web_search_\\d{4}_\\d{2}_\\d{2} web_search_preview web_search_preview_\\d{4}_\\d{2}_\\d{2}
   file_search code_interpreter mcp`;
-const toolChoiceTypes = oneOf(toolTypes, 'allowed_tools');
+const toolChoiceTypes = oneOfFields(toolTypes, 'allowed_tools');
 const networkPolicy = fields('type allowed_domains', { domain_secrets: fields('domain name value') });
 const skills = fields('type skill_id version description name path', { source: fields('type data media_type') });
 const toolFilter = fields('read_only tool_names', {
@@ -60,7 +63,7 @@ const tool: Fields = fields(
     ),
     input_image_mask: fields('file_id', { image_url: ADDRESS }),
   },
-  { types: oneOf(toolTypes), remoteTypes: /^(?:web_search|file_search|code_interpreter|computer_use|mcp$)/ },
+  { types: oneOfFields(toolTypes), remoteTypes: /^(?:web_search|file_search|code_interpreter|computer_use|mcp$)/ },
 );
 const toolChoice = fields('type name mode server_label', { tools: () => toolChoice }, { types: toolChoiceTypes });
 const reasoning = fields('effort summary generate_summary context');
@@ -105,7 +108,7 @@ const itemTypes = `message reasoning function_call function_call_output custom_t
   apply_patch_call_output mcp_list_tools mcp_approval_request mcp_call compaction compaction_summary compaction_trigger
   item_reference program program_output input_text input_image input_file input_audio output_text output_audio refusal reasoning_text
   summary_text text image logs error http_error mcp_protocol_error mcp_tool_execution_error`;
-/** Tools that an item brings along; those of a list of a server's have fields of their own. */
+/** Tools within an item. The tools that an MCP server lists have further fields. */
 const itemTools: Fields = {
   ...tool,
   fields: new Map([...tool.fields, ...fields('', free('input_schema annotations')).fields]),
@@ -123,7 +126,7 @@ const sentItem: Fields = fields(
     file_url: ADDRESS,
     metadata: 'free',
   },
-  { types: oneOf(itemTypes, 'mcp_approval_response') },
+  { types: oneOfFields(itemTypes, 'mcp_approval_response') },
 );
 
 const responsesRequest = fields(
@@ -149,9 +152,9 @@ const responsesRequest = fields(
 const madeItem: Fields = fields(
   `${itemFields} ${moreItemFields}`,
   { ...nested(() => madeItem), tools: itemTools },
-  { types: oneOf(itemTypes) },
+  { types: oneOfFields(itemTypes) },
 );
-/** It repeats what it was asked. */
+/** The answer repeats fields of the request. */
 const responsesAnswer = fields(
   `id object created_at completed_at status model output_text instructions max_output_tokens max_tool_calls parallel_tool_calls
    previous_response_id prompt_cache_key prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p
@@ -193,7 +196,7 @@ const responsesEvent = fields(
     error: failure,
   },
   {
-    types: oneOf(
+    types: oneOfFields(
       'error response\\.(?:created queued in_progress completed incomplete failed',
       'output_item\\.(?:added|done) content_part\\.(?:added|done) output_text\\.(?:delta|done) output_text\\.annotation\\.added',
       'refusal\\.(?:delta|done) function_call_arguments\\.(?:delta|done) custom_tool_call_input\\.(?:delta|done)',
@@ -218,7 +221,7 @@ const part: Fields = fields(
     prompt_cache_breakpoint: breakpoint,
     cache_control: fields('type ttl'),
   },
-  { types: oneOf('text image_url input_audio file refusal') },
+  { types: oneOfFields('text image_url input_audio file refusal') },
 );
 const call = fields('id type index', {
   ...free('extra_content'),
@@ -245,7 +248,7 @@ const chatRequest = fields(
     tools: fields(
       'type',
       { function: chatFunction, custom: fields('name description', free('format')) },
-      { types: oneOf('function custom') },
+      { types: oneOfFields('function custom') },
     ),
     tool_choice: fields('type mode', {
       function: fields('name'),
@@ -308,14 +311,14 @@ const chatAnswer = fields(
   },
 );
 
-/** As they stand in a stream: an error can take the place of a chunk. */
+/** In a stream, an error can replace a chunk. */
 const openaiModel = fields('id object created owned_by root parent max_model_len context_length name description');
 const openaiModels: Fields = fields('object has_more first_id last_id', { data: openaiModel });
 const openaiError = fields('type', { error: failure });
 
 const UsageDetails = z.object({ cached_tokens: Count }).nullish().catch(undefined);
 
-/** `input` is without what came from the cache. */
+/** `input` excludes cached tokens. */
 export const OpenAiUsage = z
   .object({
     input_tokens: Count,
@@ -331,7 +334,7 @@ export const OpenAiUsage = z
     if (!usage) return undefined;
     const input = usage.input_tokens ?? usage.prompt_tokens;
     const cacheRead = (usage.input_tokens_details ?? usage.prompt_tokens_details)?.cached_tokens ?? 0;
-    return definedCounts({
+    return omitUndefined({
       input: input === undefined ? undefined : Math.max(0, input - cacheRead),
       output: usage.output_tokens ?? usage.completion_tokens,
       cacheRead,

@@ -1,22 +1,26 @@
-/** What the gateway has to know about a provider: one object of this shape for each, in its own file. */
+/**
+ * The shape of a provider adapter, one file each: what the gateway knows about the provider's API, and how its responses
+ * report used tokens.
+ */
 
-import type { ErrorCode } from '../../../protocol/errors.ts';
+import { z } from 'zod';
+import type { ErrorCode } from '../../../protocol/error-codes.ts';
 import type { Shape } from '../field-check.ts';
 
-/** How an answer tells what it has used. `free`: it uses nothing that is counted. */
+/** How an answer reports its usage. `free`: it uses no tokens. */
 export type ApiFormat = 'messages' | 'responses' | 'chat' | 'gemini' | 'free';
 
-/** The fields that an API has. */
+/** The fields of an API. */
 export interface ApiFields {
   /** Undefined if a request has no body. */
   readonly request?: Shape;
   readonly answer: Shape;
-  /** Of one event of a stream. */
+  /** For one event of a stream. */
   readonly event?: Shape;
 }
 
-/** A path that is let through. Its groups: `model`, and `action` if the path says whether the answer is a stream. */
-export interface RouteRule {
+/** An allowed path. Its groups: `model`, and `action` if the path determines whether the answer is a stream. */
+interface RouteRule {
   readonly method: 'GET' | 'POST';
   readonly path: RegExp;
   readonly format: ApiFormat;
@@ -30,17 +34,17 @@ export interface ProviderError {
 }
 
 export interface ProviderAdapter {
-  /** Where its API is, unless the operator names another address. */
+  /** The default address of its API. */
   readonly address: string;
   readonly routes: readonly RouteRule[];
-  /** Whether it takes the names of fields in another case, too. */
+  /** Whether the provider also accepts field names in another case. */
   readonly anyCase: boolean;
-  /** The fields of the body of an error. */
+  /** The fields of an error body. */
   readonly errorFields: Shape;
   keyHeader(key: string): Record<string, string>;
-  /** An error of the gateway, as the provider would write it. */
+  /** A gateway error in the provider's format. */
   errorBody(error: ProviderError): Record<string, unknown>;
-  /** The same as the last event of a stream. */
+  /** Like `errorBody`, as the last event of a stream. */
   errorEvent(error: ProviderError): string;
 }
 
@@ -50,10 +54,52 @@ export function routeRule(method: RouteRule['method'], path: string, format: Api
   return { method, path: new RegExp(`^${path}$`), format, fields };
 }
 
-/** Models: all, and one by its name. */
+/** Routes that list models and get one model. */
 export function modelRoutes(base: string, all: Shape, one: Shape): RouteRule[] {
   return [
     routeRule('GET', base, 'free', { answer: all }),
     routeRule('GET', `${base}/(?<model>${MODEL})`, 'free', { answer: one }),
   ];
 }
+
+export interface TokenCounts {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+}
+
+/**
+ * `final`: the counts so far cover the whole answer. `final-if-last`: they do if no other message follows. `unknown`: the
+ * answer failed, and the provider does not report the usage until then.
+ */
+export type Finality = 'final' | 'final-if-last' | 'unknown';
+
+/** What one message of a stream reports, or a whole answer that is not a stream. Unknown parts are missing. */
+interface UsageReport {
+  readonly counts?: Partial<TokenCounts> | undefined;
+  readonly model?: string | undefined;
+  /** The model's text. Its length gives an estimate if the counts never arrive. */
+  readonly text?: string | undefined;
+  /** Set if this is the last message in the provider's format. */
+  readonly last?: Finality | undefined;
+}
+
+export type ReadMessage = (message: unknown) => UsageReport | undefined;
+
+/** Invalid counts are ignored. */
+export const Count = z
+  .int()
+  .min(0)
+  .max(1_000_000_000)
+  .nullish()
+  .catch(undefined)
+  .transform((count) => count ?? undefined);
+
+export const Text = z
+  .string()
+  .nullish()
+  .catch(undefined)
+  .transform((text) => text ?? undefined);
+
+export const joined = (...texts: (string | undefined)[]): string => texts.map((text) => text ?? '').join('');

@@ -11,14 +11,12 @@ import type {
 import { CellaError } from '../../../protocol/errors.ts';
 import type { Principal } from '../../access/authorization.ts';
 import type { BrowserLogin } from '../../access/logins.ts';
-import { sessionsWithForks } from '../../user-data.ts';
-import { COOKIE, countFailure } from '../authenticate.ts';
+import { sessionsWithForks } from '../../sessions/user-namespaces.ts';
 import { loginPage, showLoginPage, wantsPage } from '../pages.ts';
-import { clientAddress, isTls, type RequestContext } from '../request-context.ts';
-import type { Handlers } from '../router.ts';
-import type { ServerContext } from '../server-context.ts';
+import { COOKIE, countFailure, type Handlers } from '../router.ts';
+import { clientAddress, isTls, type RequestContext, type ServerContext } from '../server-context.ts';
 
-/** Somebody may make twice as many credentials as send wrong ones. */
+/** A user may create credentials at twice the rate allowed for wrong ones. */
 const MAKING_COST = 0.5;
 
 export function auditHandlers({ access }: ServerContext): Handlers<typeof auditRoutes> {
@@ -37,7 +35,7 @@ export function loginHandlers({ access }: ServerContext): Handlers<typeof loginR
       return meOf(principal, cookie === undefined ? undefined : access.logins.csrfOf(cookie));
     },
 
-    // Previews of chats and mail programs follow links as well, by GET and HEAD.
+    // GET must not use up the code: link previews in chat and mail programs request the page, too.
     showLogin: async () => new Response(showLoginPage.body, { headers: showLoginPage.headers }),
 
     login: async ({ query, context }) => {
@@ -68,7 +66,7 @@ export function loginHandlers({ access }: ServerContext): Handlers<typeof loginR
     logout: async ({ context, principal }) => {
       const cookie = getCookie(context, COOKIE);
       const ended = cookie !== undefined && (await access.logins.logout(cookie));
-      // As many logins can end as somebody could open; with none to end, this would be an entry for nothing.
+      // Ending logins is limited by opening them. Without a login to end, the audit entry needs its own limit.
       if (!ended) admitMaking(access, principal);
       deleteCookie(context, COOKIE, { path: '/' });
       return context.body(null, 204);
@@ -86,7 +84,7 @@ export function userHandlers({
   access,
   models,
   profiles,
-  host,
+  sessions,
   forwarder,
 }: ServerContext): Handlers<typeof userRoutes> {
   return {
@@ -115,12 +113,12 @@ export function userHandlers({
     deleteUser: async ({ params, principal, auditTarget, context }) => {
       auditTarget({ target: params.user });
       const { id } = await access.users.get(principal, params.user);
-      // Nobody comes in as this user while its sessions go.
+      // The user cannot log in while its sessions are deleted.
       await access.users.update(principal, id, { disabled: true });
-      for (const session of (await sessionsWithForks(host, id)).toReversed()) {
-        if (!(await forwarder?.delete(context, session))) await host.delete(session.id);
+      for (const session of (await sessionsWithForks(sessions, id)).toReversed()) {
+        if (!(await forwarder?.delete(context, session))) await sessions.delete(session.id);
       }
-      await host.deleteUserData(id);
+      await sessions.deleteUserData(id);
       await models.forgetUser(id);
       await profiles.deleteAll(id);
       await access.users.delete(principal, id);
@@ -153,7 +151,7 @@ export function tokenHandlers({ access }: ServerContext): Handlers<typeof tokenR
   };
 }
 
-/** Each is an entry in the audit log, which not even a viewer may fill. Administrators make them for all others. */
+/** Limits what users can add to the audit log. Administrators are exempt: they create credentials for all users. */
 function admitMaking({ credentialRates }: ServerContext['access'], { userId, scopes }: Principal): void {
   if (!scopes.includes('admin')) credentialRates.admit(`made by ${userId}`, MAKING_COST);
 }
@@ -162,7 +160,7 @@ function meOf({ userId, userName, role, scopes }: Principal, csrf?: string) {
   return { userId, userName, role, scopes, csrf };
 }
 
-/** No script reads it, and no other site sends it. */
+/** Scripts cannot read the cookie, and other sites cannot make the browser send it. */
 function keepCookie(context: RequestContext, { cookie, expiresAt }: BrowserLogin): void {
   const attributes = { path: '/', httpOnly: true, sameSite: 'Strict', secure: isTls(context.env) } as const;
   setCookie(context, COOKIE, cookie, { ...attributes, expires: new Date(expiresAt) });

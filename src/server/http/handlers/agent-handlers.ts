@@ -1,26 +1,30 @@
 /** Handlers for coding agents: prompts, turns, profiles, permissions. */
 
+import { toStream } from '../../../lib/node-web.ts';
 import type { agentRoutes, permissionRoutes, profileRoutes } from '../../../protocol/api/agent-routes.ts';
+import type { Transcript } from '../../../protocol/turn.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
 import { readConversationState } from '../../turns/turn-records.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
-import { abortConnection } from '../request-context.ts';
 import type { Handlers } from '../router.ts';
-import type { ServerContext } from '../server-context.ts';
+import { abortConnection, type ServerContext } from '../server-context.ts';
 
 export function agentHandlers(service: ServerContext): Handlers<typeof agentRoutes> {
-  const { host, profiles, models, agents, storageQuota } = service;
+  const { sessions, profiles, models, agents, storageQuota, followers } = service;
 
   return {
     promptAgent: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
       const { profile, wait = true, stopWhenGone = false, ...wanted } = body;
-      // What it writes and says is kept, and how much that will be is known to nobody.
+      const form = negotiateFormat(context.req.header('accept'));
+      using place = new DisposableStack();
+      if (form !== 'json') place.use(followers.enter(principal, form));
+      // The turn's files and events are stored, but their size is not known in advance.
       await storageQuota.admit(info.ownerId);
       const content = profile === undefined ? undefined : await profiles.get(principal.userId, profile);
-      const session = await host.open(info.id);
-      // Whoever only wanted to start it may go.
+      const session = await sessions.open(info.id);
+      // By default, the turn continues if the client disconnects.
       const gone = stopWhenGone ? new AbortController() : undefined;
-      const wish: PromptRequest = {
+      const request: PromptRequest = {
         ...wanted,
         by: principal.userId,
         profile: content && { name: content.name, content: content.profile },
@@ -28,17 +32,15 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
         signal: gone?.signal,
       };
       if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
-      const form = negotiateFormat(context.req.header('accept'));
-      if (form !== 'json') service.followers.check(principal);
-      const { turn, replayed, info: accepted, started, ended } = await session.turns.prompt(wish);
+      const { turn, replayed, info: accepted, started, ended } = await session.turns.prompt(request);
       if (form === 'json') return { ...(wait ? await ended : accepted), replayed };
       auditTarget({ target: turn }, ended);
       return streamEvents(service, session, {
         form,
-        // Told at once that it was accepted, however long it waits.
+        // The response confirms acceptance at once, even if the turn has to wait.
         after: started.then((firstSeq) => firstSeq - 1),
         turn,
-        principal,
+        place: place.move(),
         reauthorize,
         cut: () => abortConnection(context.env),
         onGone: () => gone?.abort(),
@@ -46,33 +48,39 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
     },
 
     stopAgent: async ({ info, body }) => {
-      const session = await host.open(info.id);
+      const session = await sessions.open(info.id);
       return { turns: [...(await session.turns.stop(body))] };
     },
 
     listCodingAgents: async () => ({ agents: await agents.list() }),
 
     warmAgent: async ({ info, params, principal }) => {
-      const session = await host.open(info.id);
+      const session = await sessions.open(info.id);
       return { warm: await session.turns.prestart({ agent: params.agent, by: principal.userId }) };
     },
 
     listTurns: async ({ info, query }) => {
-      const session = await host.open(info.id);
+      const session = await sessions.open(info.id);
       return await session.turns.list(query);
     },
 
     getTurn: async ({ info, params }) => {
-      const session = await host.open(info.id);
+      const session = await sessions.open(info.id);
       return await session.turns.get(params.turn);
     },
 
-    readTranscript: async ({ info, query }) => {
-      const session = await host.open(info.id);
-      return await session.turns.transcript(query.conversation);
+    readTranscript: async ({ info, query, context }) => {
+      const session = await sessions.open(info.id);
+      const { text, ...facts } = await session.turns.transcript(query.conversation);
+      const chunks = transcriptJson(facts, text);
+      const headers = { 'content-type': 'application/json' };
+      return new Response(
+        toStream(chunks, () => abortConnection(context.env)),
+        { headers },
+      );
     },
 
-    readConversation: async ({ info }) => await readConversationState(await host.open(info.id)),
+    readConversation: async ({ info }) => await readConversationState(await sessions.open(info.id)),
 
     readUsage: async ({ info }) => await models.usage.session(info.id),
 
@@ -80,6 +88,16 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
       return { days: await models.usage.user(principal.userId, query) };
     },
   };
+}
+
+/** The answer, written while the text is read. */
+async function* transcriptJson(
+  facts: Omit<Transcript, 'text'>,
+  text: AsyncIterable<string>,
+): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(`${JSON.stringify(facts).slice(0, -1)},"text":"`);
+  for await (const piece of text) yield Buffer.from(JSON.stringify(piece).slice(1, -1));
+  yield Buffer.from('"}');
 }
 
 export function profileHandlers({ profiles }: ServerContext): Handlers<typeof profileRoutes> {
@@ -104,21 +122,21 @@ export function profileHandlers({ profiles }: ServerContext): Handlers<typeof pr
   };
 }
 
-export function permissionHandlers({ host }: ServerContext): Handlers<typeof permissionRoutes> {
+export function permissionHandlers({ sessions }: ServerContext): Handlers<typeof permissionRoutes> {
   return {
     listPermissions: async ({ info, query }) => {
-      const { permissions } = await host.open(info.id);
+      const { permissions } = await sessions.open(info.id);
       return { permissions: await permissions.list(query.state) };
     },
 
     getPermission: async ({ info, params }) => {
-      const { permissions } = await host.open(info.id);
+      const { permissions } = await sessions.open(info.id);
       return await permissions.get(params.permission);
     },
 
     decidePermission: async ({ info, params: { permission }, body, principal, auditTarget }) => {
       auditTarget({ target: permission });
-      const { permissions } = await host.open(info.id);
+      const { permissions } = await sessions.open(info.id);
       if (body.decision !== 'abstain') return await permissions.decide(principal.userId, permission, body);
       const found = await permissions.get(permission);
       permissions.abstain(permission, body.responder);
@@ -126,29 +144,29 @@ export function permissionHandlers({ host }: ServerContext): Handlers<typeof per
     },
 
     listSessionRules: async ({ info }) => {
-      const { permissions } = await host.open(info.id);
+      const { permissions } = await sessions.open(info.id);
       return { rules: await permissions.rules() };
     },
 
     deleteSessionRule: async ({ info, params, auditTarget }) => {
       auditTarget({ target: params.rule });
-      const { permissions } = await host.open(info.id);
+      const { permissions } = await sessions.open(info.id);
       await permissions.deleteRule(params.rule);
     },
 
     listRules: async ({ principal }) => ({
-      rules: await host.rulesOf(principal.userId).list(),
+      rules: await sessions.rulesOf(principal.userId).list(),
     }),
 
     addRule: async ({ principal, body, auditTarget }) => {
-      const rule = await host.rulesOf(principal.userId).add(body, principal.userId);
+      const rule = await sessions.rulesOf(principal.userId).add(body, principal.userId);
       auditTarget({ target: rule.id });
       return rule;
     },
 
     deleteRule: async ({ principal, params, auditTarget }) => {
       auditTarget({ target: params.rule });
-      await host.rulesOf(principal.userId).delete(params.rule);
+      await sessions.rulesOf(principal.userId).delete(params.rule);
     },
   };
 }

@@ -1,5 +1,6 @@
 /** Handlers for the events of a session: a page, a stream, a WebSocket, and output files. */
 
+import { KeyedSerialQueue } from '../../../lib/queues.ts';
 import type { eventRoutes } from '../../../protocol/api/execution-routes.ts';
 import type { RouteAudit } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
@@ -8,32 +9,37 @@ import { matchesFilter } from '../../events/event-stream.ts';
 import type { ServerSession } from '../../sessions/server-session.ts';
 import { downloadResponse } from '../bodies.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
-import { abortConnection } from '../request-context.ts';
 import type { Handlers } from '../router.ts';
-import type { ServerContext } from '../server-context.ts';
+import { abortConnection, type ServerContext } from '../server-context.ts';
 import { SessionSocket } from '../session-socket.ts';
 
-/** Of the events on one page, about. */
+/** Approximate limit on the events of one page. */
 const MOST_PAGE_CHARACTERS = 4_000_000;
-/** How many events one page looks through for those that are asked for. */
+/** How many events a filtered page scans at most. */
 const MOST_LOOKED_AT = 10_000;
 
 export function eventHandlers(service: ServerContext): Handlers<typeof eventRoutes> {
-  const { host, requestAudit } = service;
+  const { sessions, followers, requestAudit } = service;
+  /** One page at a time per user: building a page holds all its events in memory. */
+  const pages = new KeyedSerialQueue<string>();
 
   return {
     readEvents: async ({ info, query, headers, principal, context, reauthorize }) => {
-      const session = await host.open(info.id);
       const form = negotiateFormat(context.req.header('accept'));
+      using place = new DisposableStack();
+      if (form !== 'json') place.use(followers.enter(principal, form));
+      const session = await sessions.open(info.id);
       const after = lastEventId(headers['Last-Event-ID']) ?? query.after;
-      if (form === 'json') return await eventPage(session, { ...query, after });
-      service.followers.check(principal);
+      if (form === 'json') {
+        const { signal } = context.req.raw;
+        return await pages.run(principal.userId, () => eventPage(session, { ...query, after, signal }));
+      }
       return streamEvents(service, session, {
         form,
         after,
         execution: query.execution,
         turn: query.turn,
-        principal,
+        place: place.move(),
         reauthorize,
         cut: () => abortConnection(context.env),
       });
@@ -44,20 +50,21 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
       const { after, permissions } = query;
       if (permissions) await reauthorize('use');
       if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
-      const session = await host.open(info.id);
+      using place = new DisposableStack();
+      place.use(followers.enter(principal, 'websocket'));
+      const session = await sessions.open(info.id);
       const log = context.get('log');
-      service.followers.check(principal);
       const audit = (entry: RouteAudit | undefined, outcome: Promise<unknown>) =>
         void requestAudit.settled(context, entry, { session: info.id }, outcome);
+      upgrade.place = place.move();
       upgrade.accept = (socket) => {
-        const left = service.followers.enter(principal, 'websocket');
         const responds = permissions === 'answer';
-        new SessionSocket(socket, { service, session, principal, after, responds, reauthorize, audit, left, log });
+        new SessionSocket(socket, { service, session, principal, after, responds, reauthorize, audit, log });
       };
     },
 
     readOutput: async ({ info, params, query, context }) => {
-      const output = await (await host.open(info.id)).openOutput(params.file);
+      const output = await (await sessions.open(info.id)).openOutput(params.file);
       return downloadResponse(output.read({ offset: query.offset }), {
         bytes: Math.max(0, output.bytes - query.offset),
         name: params.file,
@@ -68,8 +75,8 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
   };
 }
 
-/** What there is now. A page that is full, or for which enough was looked at, says where to go on: `next`, up to `last`. */
-async function eventPage(session: ServerSession, { after, limit, execution, turn }: EventPageOptions) {
+/** One page of existing events. If it is full, or has scanned enough, `next` says where to continue, up to `last`. */
+async function eventPage(session: ServerSession, { after, limit, execution, turn, signal }: EventPageOptions) {
   const { trimmedThrough, last } = await session.position();
   const events: StreamItem[] = [];
   let next = Math.max(after, trimmedThrough);
@@ -77,8 +84,8 @@ async function eventPage(session: ServerSession, { after, limit, execution, turn
   const from = next;
   const over = new AbortController();
   let characters = 0;
-  // Looked through here: what still runs may have nothing more to tell for long.
-  for await (const event of session.events({ after, signal: over.signal })) {
+  // Filter here: a filtered stream of a running execution might wait long for its next event.
+  for await (const event of session.events({ after, signal: AbortSignal.any([signal, over.signal]) })) {
     if (!('seq' in event)) {
       events.push(event);
       continue;
@@ -100,9 +107,11 @@ interface EventPageOptions {
   readonly limit: number;
   readonly execution?: string | undefined;
   readonly turn?: string | undefined;
+  /** Aborted if the client disconnects. */
+  readonly signal: AbortSignal;
 }
 
-/** What a browser sends by itself when it connects again. */
+/** The header that a browser sends when it reconnects. */
 function lastEventId(given: string | undefined): number | undefined {
   return given !== undefined && /^\d{1,15}$/.test(given) ? Number(given) : undefined;
 }

@@ -9,22 +9,21 @@ import type { Principal } from '../../access/authorization.ts';
 import { perSessionLimit } from '../../request-limits.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { negotiateFormat, streamUntilGone } from '../event-responses.ts';
-import { abortConnection } from '../request-context.ts';
 import type { Handlers } from '../router.ts';
-import type { ServerContext } from '../server-context.ts';
+import { abortConnection, type ServerContext } from '../server-context.ts';
 
-/** Of one session at a time. */
+/** Per session. */
 const MOST_WATCHES = 32;
 
 export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes> {
-  const { host, kernels, storageQuota, followers } = service;
+  const { sessions, kernels, storageQuota, followers } = service;
   const watches = perSessionLimit('watches', MOST_WATCHES);
   const workspace = async (info: SessionInfo, { userId }: Principal): Promise<WorkspaceFiles> => {
-    const session = await host.open(info.id);
+    const session = await sessions.open(info.id);
     const there = await session.workspace();
     const whose = `user ${userId}`;
     if (there !== undefined) return new WorkspaceFiles({ ...there, whose });
-    // The first kernel makes it.
+    // The first kernel creates the workspace.
     await kernels.admit(info);
     return new WorkspaceFiles({ ...(await session.session()).files, whose });
   };
@@ -33,24 +32,16 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
     listFiles: async ({ info, query, principal }) => (await workspace(info, principal)).list(query.path),
 
     watchFiles: async ({ info, query, principal, context, reauthorize }) => {
-      followers.check(principal);
-      watches.check(info.id);
-      // Counted before anything is waited for: of many that come at once, no more get in.
-      const left = watches.enter(info.id);
-      const over = new AbortController();
-      const begin = async () => {
-        const changes = (await workspace(info, principal)).watch(query.path, processWatches, over.signal);
-        // A folder that cannot be watched is told as an answer.
-        return { changes, first: await changes.next() };
-      };
-      const { changes, first } = await begin().catch((error) => {
-        left();
-        throw error;
-      });
       const form = negotiateFormat(context.req.header('accept')) === 'sse' ? 'sse' : 'ndjson';
+      using place = new DisposableStack();
+      place.use(followers.enter(principal, form));
+      place.use(watches.enter(info.id));
+      const over = new AbortController();
+      const changes = (await workspace(info, principal)).watch(query.path, processWatches, over.signal);
+      // If the folder cannot be watched, the HTTP response reports it.
+      const first = await changes.next();
       const source = (signal: AbortSignal) => {
         onAbort(signal, () => {
-          left();
           over.abort();
           void changes.return(undefined);
         });
@@ -58,7 +49,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
       };
       return streamUntilGone(service, source, {
         form,
-        principal,
+        place: place.move(),
         reauthorize,
         cut: () => abortConnection(context.env),
       });
@@ -72,7 +63,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
 
     writeFile: async ({ info, query, principal, context, auditTarget }) => {
       auditTarget({ target: query.path.slice(0, 500) });
-      // As Node reads it: several times faster than through the body of a Request.
+      // Node's own stream is several times faster than the body of a Request.
       const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
       return await (await workspace(info, principal)).write(query.path, chunks);
     },
@@ -94,7 +85,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
   };
 }
 
-/** What was read ahead, and then the rest. */
+/** Yields the item that was read ahead, then the rest. */
 async function* from<T>(first: IteratorResult<T, unknown>, rest: AsyncIterable<T>): AsyncGenerator<T> {
   if (!first.done) yield first.value;
   yield* rest;

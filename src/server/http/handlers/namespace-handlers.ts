@@ -1,79 +1,129 @@
-/** Handlers for tools, skills, artifacts and packages. */
+/** Handlers for tools, skills, artifacts and packages. A route of the user and the same route of a session share one handler. */
 
+import { inSlices } from '../../../lib/event-loop.ts';
+import { KeyedSerialQueue } from '../../../lib/queues.ts';
+import { MAX_PAGE_CHARACTERS } from '../../../namespaces/host-methods.ts';
 import type {
   artifactRoutes,
   depsRoutes,
-  namespaceRoutes,
+  sessionNamespaceRoutes,
   skillRoutes,
+  toolCallRoutes,
   toolRoutes,
+  userNamespaceRoutes,
 } from '../../../protocol/api/namespace-routes.ts';
+import type { RouteTable } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { ArtifactFacts, type NamespaceName } from '../../../protocol/namespace-models.ts';
+import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
-import type { DepsApi, NamespacesApi } from '../../../session/api.ts';
+import type { DepsApi, UserNamespacesApi } from '../../../session/api.ts';
+import type { Principal } from '../../access/authorization.ts';
 import { toWireInSlices } from '../../json-pieces.ts';
-import { wakeSession } from '../../quotas/admission.ts';
+import { openKernel } from '../../quotas/kernel-quota.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { type DepsWork, withProgress } from '../event-responses.ts';
-import { abortConnection, type RequestContext } from '../request-context.ts';
-import type { Handlers } from '../router.ts';
-import type { ServerContext } from '../server-context.ts';
+import type { Call, Handlers } from '../router.ts';
+import { abortConnection, type RequestContext, type ServerContext } from '../server-context.ts';
 
-/** To look at what there is: no kernel wakes for that. */
-async function look<T>(
-  { host }: ServerContext,
-  { id, ownerId }: SessionInfo,
-  work: (namespaces: NamespacesApi) => Promise<T>,
-): Promise<T> {
-  await using namespaces = await host.namespaces(ownerId, id);
-  return await work(namespaces);
+type UseNamespaces = <T>(work: (namespaces: UserNamespacesApi) => Promise<T>) => Promise<T>;
+
+/** The namespaces that a call uses: those of its user, or those of a session. */
+interface NamespaceOwner {
+  readonly userId: string;
+  /** Only reads: no kernel is resumed for that. */
+  readonly look: UseNamespaces;
+  readonly change: UseNamespaces;
+  /** Prepares `change`, so that an error is reported before a streamed response starts. */
+  prepare(): Promise<void>;
+  /** Throws `DEPS_LOCKED` if packages may not be added and removed. */
+  requireUnlockedDeps(): void;
 }
 
-export function namespaceHandlers({ host }: ServerContext): Handlers<typeof namespaceRoutes> {
+/** Like `Handlers`, for calls with a namespace owner. */
+type OwnedHandlers<T extends RouteTable> = {
+  readonly [N in keyof T]: (call: Call<T[N]> & { readonly owner: NamespaceOwner }) => ReturnType<Handlers<T>[N]>;
+};
+
+export function namespaceHandlers(
+  service: ServerContext,
+): Handlers<typeof userNamespaceRoutes> & Handlers<typeof sessionNamespaceRoutes> {
+  const handlers: OwnedHandlers<typeof userNamespaceRoutes> = {
+    ...toolHandlers,
+    ...skillHandlers(service),
+    ...artifactHandlers(service),
+    ...depsHandlers(service),
+  };
   return {
-    listNamespaces: async ({ principal, query: { only, ...page } }) => {
-      if (page.after !== undefined && only === undefined) {
-        throw new CellaError('INVALID_REQUEST', 'after: goes on in one kind of things. Say which by `only`.');
-      }
-      await using things = await host.namespaces(principal.userId);
-      return await contentsOf(things, only, page);
+    ...bindOwner(handlers, '', ({ principal }) => namespacesOfUser(service, principal.userId)),
+    ...bindOwner(handlers, 'OfSession', ({ info }) => namespacesOfSession(service, info)),
+  };
+}
+
+function namespacesOfUser({ sessions }: ServerContext, userId: string): NamespaceOwner {
+  const use: UseNamespaces = async (work) => {
+    await using namespaces = await sessions.namespaces(userId);
+    return await work(namespaces);
+  };
+  return {
+    userId,
+    look: use,
+    change: use,
+    prepare: async () => {},
+    requireUnlockedDeps: () => {
+      if (!sessions.allowsRuntimeDeps()) throw new CellaError('DEPS_LOCKED', 'The packages of this server are locked.');
     },
   };
 }
 
-export function toolHandlers(service: ServerContext): Handlers<typeof toolRoutes> {
+function namespacesOfSession(service: ServerContext, info: SessionInfo): NamespaceOwner {
+  const { id, ownerId: userId, settings } = info;
   return {
-    listTools: ({ info, query: { q, ...page } }) =>
-      look(service, info, async ({ tools }) => {
-        if (q !== undefined) return { tools: (await tools.search(q, { limit: foundOf(page) })).map(plain) };
-        const { items, next } = pageOf((await tools.list()).toSorted(byName), page);
-        return { tools: items.map(plain), ...next };
-      }),
-
-    listToolProblems: ({ info }) => look(service, info, async ({ tools }) => ({ problems: await tools.problems() })),
-
-    addTool: async ({ info, body: { yaml, replace = false, where }, auditTarget }) => {
-      const added = await (await wakeSession(service, info)).tools.add(yaml, {
-        replace,
-        where,
-      });
-      auditTarget({ target: added.name });
-      return plain(added);
+    userId,
+    look: async (work) => {
+      await using namespaces = await service.sessions.namespaces(userId, id);
+      return await work(namespaces);
     },
-
-    removeTool: async ({ info, params, auditTarget }) => {
-      auditTarget({ target: params.name });
-      return { removed: await (await wakeSession(service, info)).tools.remove(params.name) };
+    change: async (work) => await work(await openKernel(service, info)),
+    prepare: async () => void (await openKernel(service, info)),
+    requireUnlockedDeps: () => {
+      if (service.sessions.allowsRuntimeDeps(settings)) return;
+      throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
     },
+  };
+}
 
-    getTool: ({ info, params }) => look(service, info, async ({ tools }) => plain(await tools.describe(params.name))),
+const toolHandlers: OwnedHandlers<typeof toolRoutes> = {
+  listTools: ({ owner, query: { q, ...page } }) =>
+    owner.look(async ({ tools }) => {
+      if (q !== undefined) return { tools: await foundOf(await tools.search(q, { limit: mostFound(page) })) };
+      const { items, next } = await pageOf((await tools.list()).toSorted(byName), page);
+      return { tools: items, ...next };
+    }),
 
+  listToolProblems: ({ owner }) => owner.look(async ({ tools }) => ({ problems: await tools.problems() })),
+
+  createTool: async ({ owner, body: { yaml, replace = false, where }, auditTarget }) => {
+    const created = await owner.change(({ tools }) => tools.create(yaml, { replace, where }));
+    auditTarget({ target: created.name });
+    return created;
+  },
+
+  deleteTool: async ({ owner, params, auditTarget }) => {
+    auditTarget({ target: params.name });
+    await owner.change(({ tools }) => tools.delete(params.name));
+  },
+
+  getTool: ({ owner, params }) => owner.look(async ({ tools }) => await tools.describe(params.name)),
+};
+
+export function toolCallHandlers(service: ServerContext): Handlers<typeof toolCallRoutes> {
+  return {
     callTool: async ({ info, params, body, auditTarget, context }) => {
       auditTarget({ target: params.name });
       const { recipe, positional = [], named = {}, approved = false } = body;
       const values = Object.fromEntries(Object.entries(named).map(([name, value]) => [name, valueFromWire(value)]));
-      const value = await (await wakeSession(service, info)).tools.call(params.name, values, {
+      const value = await (await openKernel(service, info)).tools.call(params.name, values, {
         recipe,
         positional: positional.map(valueFromWire),
         approved,
@@ -84,67 +134,68 @@ export function toolHandlers(service: ServerContext): Handlers<typeof toolRoutes
   };
 }
 
-export function skillHandlers(service: ServerContext): Handlers<typeof skillRoutes> {
-  const { storageQuota } = service;
+function skillHandlers({ storageQuota }: ServerContext): OwnedHandlers<typeof skillRoutes> {
   return {
-    listSkills: ({ info, query: { q, ...page } }) =>
-      look(service, info, async ({ skills }) => {
-        if (q !== undefined) return { skills: (await skills.search(q, { limit: foundOf(page) })).map(plain) };
-        const { items, next } = pageOf(await skills.list(), page);
-        return { skills: items.map(plain), ...next };
+    listSkills: ({ owner, query: { q, ...page } }) =>
+      owner.look(async ({ skills }) => {
+        if (q !== undefined) return { skills: await foundOf(await skills.search(q, { limit: mostFound(page) })) };
+        const { items, next } = await pageOf(await skills.list(), page);
+        return { skills: items, ...next };
       }),
 
-    listSkillProblems: ({ info }) => look(service, info, async ({ skills }) => ({ problems: await skills.problems() })),
+    listSkillProblems: ({ owner }) => owner.look(async ({ skills }) => ({ problems: await skills.problems() })),
 
-    getSkill: ({ info, params }) => look(service, info, async ({ skills }) => plain(await skills.get(params.name))),
+    getSkill: ({ owner, params }) => owner.look(async ({ skills }) => await skills.get(params.name)),
 
-    createSkill: async ({ info, body: { name, source, description, replace = false }, auditTarget }) => {
+    createSkill: async ({ owner, body: { name, source, description, replace = false }, auditTarget }) => {
       auditTarget({ target: name });
-      await storageQuota.admit(info.ownerId, Buffer.byteLength(source));
+      await storageQuota.admit(owner.userId, Buffer.byteLength(source) + Buffer.byteLength(description ?? ''));
       const skill = { name, source, description };
-      return plain(await (await wakeSession(service, info)).skills.create(skill, { replace }));
+      return await owner.change(({ skills }) => skills.create(skill, { replace }));
     },
 
-    deleteSkill: async ({ info, params, auditTarget }) => {
+    deleteSkill: async ({ owner, params, auditTarget }) => {
       auditTarget({ target: params.name });
-      await (await wakeSession(service, info)).skills.delete(params.name);
+      await owner.change(({ skills }) => skills.delete(params.name));
     },
   };
 }
 
-export function artifactHandlers(service: ServerContext): Handlers<typeof artifactRoutes> {
-  const { storageQuota } = service;
+function artifactHandlers({ storageQuota }: ServerContext): OwnedHandlers<typeof artifactRoutes> {
+  /** One page at a time per user: building a page holds the metadata of all its artifacts in memory. */
+  const pages = new KeyedSerialQueue<string>();
   return {
-    listArtifacts: ({ info, query }) =>
-      look(service, info, async ({ artifacts }) => {
-        const { items, next } = await artifactsOf(artifacts, query);
+    listArtifacts: ({ owner, query }) =>
+      owner.look(async ({ artifacts }) => {
+        const { items, next } = await pages.run(owner.userId, () => artifactsOf(artifacts, query));
         return { artifacts: items, ...next };
       }),
 
-    getArtifact: ({ info, params }) => look(service, info, ({ artifacts }) => artifacts.get(params.name)),
+    getArtifact: ({ owner, params }) => owner.look(({ artifacts }) => artifacts.get(params.name)),
 
-    loadArtifact: async ({ info, params, context }) => {
-      const { info: artifact, chunks } = await (await wakeSession(service, info)).artifacts.load(params.name);
-      const { size: bytes, name, mediaType } = artifact;
+    loadArtifact: async ({ owner, params, context }) => {
+      const { info, chunks } = await owner.change(({ artifacts }) => artifacts.load(params.name));
+      const { size: bytes, name, mediaType } = info;
       return downloadResponse(chunks, { bytes, name, mediaType, cut: () => abortConnection(context.env) });
     },
 
-    saveArtifact: async ({ info, params, query, context, auditTarget }) => {
+    saveArtifact: async ({ owner, params, query, context, auditTarget }) => {
       auditTarget({ target: params.name });
       const { type, mediaType, description, metadata } = query;
-      const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(info.ownerId, bytes));
+      await storageQuota.admit(owner.userId, Math.max(1, Buffer.byteLength(`${description ?? ''}${metadata ?? ''}`)));
+      const chunks = await uploadedChunks(context.env.incoming, (bytes) => storageQuota.admit(owner.userId, bytes));
       const facts = {
         type,
         mediaType,
         description,
         metadata: metadata === undefined ? undefined : metadataOf(metadata),
       };
-      return await (await wakeSession(service, info)).artifacts.save(params.name, chunks, facts);
+      return await owner.change(({ artifacts }) => artifacts.save(params.name, chunks, facts));
     },
 
-    deleteArtifact: async ({ info, params, auditTarget }) => {
+    deleteArtifact: async ({ owner, params, auditTarget }) => {
       auditTarget({ target: params.name });
-      await (await wakeSession(service, info)).artifacts.delete(params.name);
+      await owner.change(({ artifacts }) => artifacts.delete(params.name));
     },
   };
 }
@@ -157,66 +208,72 @@ function metadataOf(text: string): ArtifactFacts['metadata'] {
   }
 }
 
-export function depsHandlers(service: ServerContext): Handlers<typeof depsRoutes> {
-  /** Kernels that live find what has changed, too. */
-  const change = async (info: SessionInfo, context: RequestContext, work: (deps: DepsApi) => DepsWork) => {
-    const { deps } = await wakeSession(service, info);
-    return await withProgress(service, context, async (options) => {
-      const result = await work(deps)(options);
-      if (result.installed.length + (result.removed?.length ?? 0) > 0) await service.host.refreshPackages(info.ownerId);
+interface DepsCall {
+  readonly owner: NamespaceOwner;
+  readonly principal: Principal;
+  readonly context: RequestContext;
+}
+
+function depsHandlers(service: ServerContext): OwnedHandlers<typeof depsRoutes> {
+  /** Live kernels use the new set at once. */
+  const change = async ({ owner, ...call }: DepsCall, work: (deps: DepsApi) => DepsWork) => {
+    await owner.prepare();
+    return await withProgress(service, call, async (options) => {
+      const result = await owner.change(({ deps }) => work(deps)(options));
+      if (result.installed.length + (result.removed?.length ?? 0) > 0)
+        await service.sessions.refreshPackages(owner.userId);
       return result;
     });
   };
 
   return {
-    listDeps: ({ info }) => look(service, info, async ({ deps }) => ({ deps: await deps.list() })),
+    listDeps: ({ owner }) => owner.look(async ({ deps }) => ({ deps: await deps.list() })),
 
-    getDepsStatus: async ({ info }) => (await wakeSession(service, info)).deps.status(),
+    /** For a session, the status is that of its kernel's Python. */
+    getDepsStatus: ({ owner }) => owner.change(({ deps }) => deps.status()),
 
-    addDeps: async ({ info, body: { requirements }, auditTarget, context }) => {
+    addDeps: async ({ body: { requirements }, auditTarget, ...call }) => {
       auditTarget({ target: requirements.join(' ').slice(0, 500) });
-      checkUnlocked(info);
-      return await change(info, context, (deps) => (options) => deps.add(requirements, options));
+      call.owner.requireUnlockedDeps();
+      return await change(call, (deps) => (options) => deps.add(requirements, options));
     },
 
-    removeDep: async ({ info, params: { name }, auditTarget, context }) => {
+    removeDep: async ({ params: { name }, auditTarget, ...call }) => {
       auditTarget({ target: name });
-      checkUnlocked(info);
-      return await change(info, context, (deps) => (options) => deps.remove(name, options));
+      call.owner.requireUnlockedDeps();
+      return await change(call, (deps) => (options) => deps.remove(name, options));
     },
 
-    syncDeps: async ({ info, context }) => change(info, context, (deps) => (options) => deps.sync(options)),
+    syncDeps: (call) => change(call, (deps) => (options) => deps.sync(options)),
   };
 }
 
-function checkUnlocked({ settings }: SessionInfo): void {
-  if (settings.allowRuntimeDeps !== false) return;
-  throw new CellaError('DEPS_LOCKED', 'The packages of this session are locked.');
-}
+type UserRoutes = typeof userNamespaceRoutes;
+type AnyCall = Call<UserRoutes[keyof UserRoutes]>;
+type AnyHandler = (call: never) => Promise<unknown>;
 
-/** All that a user has, or one kind of it: a page of each. */
-async function contentsOf(
-  { tools, skills, artifacts, deps }: NamespacesApi,
-  only: NamespaceName | undefined,
-  page: NamespacePage,
-) {
-  const wants = (kind: NamespaceName) => only === undefined || only === kind;
-  const [ofTools, ofSkills, ofArtifacts] = [
-    pageOf(wants('tools') ? (await tools.list()).toSorted(byName) : [], page),
-    pageOf(wants('skills') ? await skills.list() : [], page),
-    wants('artifacts') ? await artifactsOf(artifacts, page) : pageOf([], page),
-  ];
-  const next = { tools: ofTools.next.next, skills: ofSkills.next.next, artifacts: ofArtifacts.next.next };
-  const more = Object.entries(next).filter(([, name]) => name !== undefined);
-  return {
-    tools: ofTools.items.map(plain),
-    toolProblems: wants('tools') ? await tools.problems() : [],
-    skills: ofSkills.items.map(plain),
-    skillProblems: wants('skills') ? await skills.problems() : [],
-    artifacts: ofArtifacts.items,
-    deps: wants('deps') ? await deps.list() : [],
-    ...(more.length > 0 && { next: Object.fromEntries(more) }),
-  };
+/** Each handler under its route's name, called with the owner. */
+function bindOwner(
+  handlers: OwnedHandlers<UserRoutes>,
+  suffix: '',
+  ownerOf: (call: AnyCall) => NamespaceOwner,
+): Handlers<UserRoutes>;
+function bindOwner(
+  handlers: OwnedHandlers<UserRoutes>,
+  suffix: 'OfSession',
+  ownerOf: (call: AnyCall & { readonly info: SessionInfo }) => NamespaceOwner,
+): Handlers<typeof sessionNamespaceRoutes>;
+function bindOwner(
+  handlers: Readonly<Record<string, AnyHandler>>,
+  suffix: string,
+  ownerOf: (call: never) => NamespaceOwner,
+): Readonly<Record<string, AnyHandler>> {
+  const bound = Object.entries(handlers).map(([name, handle]) => {
+    // Safe: the table pairs each handler with the route whose schemas parsed this call.
+    const withOwner: AnyHandler = (call: object) => handle({ ...call, owner: ownerOf(call as never) } as never);
+    return [`${name}${suffix}`, withOwner];
+  });
+  return Object.fromEntries(bound);
 }
 
 interface NamespacePage {
@@ -228,33 +285,41 @@ const MOST_IN_PAGE = 1000;
 const MOST_FOUND = 100;
 const FOUND = 20;
 
-const foundOf = ({ limit = FOUND }: NamespacePage): number => Math.min(limit, MOST_FOUND);
+const mostFound = ({ limit = FOUND }: NamespacePage): number => Math.min(limit, MOST_FOUND);
 
-/** As skills and artifacts are; tools are listed as people sort. */
+/** The best matches, if all together are too long. */
+async function foundOf<T extends { readonly name: string }>(found: readonly T[]) {
+  return (await pageOf(found, {})).items;
+}
+
+/** The sort order of skills and artifacts. Tools use a locale-aware order. */
 const byName = (one: { readonly name: string }, other: { readonly name: string }) => (one.name < other.name ? -1 : 1);
 
-/** Of what is there by name. */
-function pageOf<T extends { readonly name: string }>(
+/** One page of items that are sorted by name. */
+async function pageOf<T extends { readonly name: string }>(
   all: readonly T[],
   { after = '', limit = MOST_IN_PAGE }: NamespacePage,
 ) {
   const rest = after === '' ? all : all.filter(({ name }) => name > after);
-  return { items: rest.slice(0, limit), next: nextOf(rest, limit) };
+  const items: T[] = [];
+  let length = 0;
+  for await (const one of inSlices(rest)) {
+    if (items.length === limit || length >= MAX_PAGE_CHARACTERS) break;
+    items.push(one);
+    length += JSON.stringify(one).length;
+  }
+  return { items, next: nextOf(items, rest.length > items.length) };
 }
 
-/** One more than asked for tells whether there is another page. */
-async function artifactsOf(artifacts: NamespacesApi['artifacts'], { after, limit = MOST_IN_PAGE }: NamespacePage) {
-  const found = await artifacts.list({ after, limit: limit + 1 });
-  return { items: found.slice(0, limit), next: nextOf(found, limit) };
+/** A page may be short because its artifacts have large metadata, so this checks for more. */
+async function artifactsOf(artifacts: UserNamespacesApi['artifacts'], { after, limit = MOST_IN_PAGE }: NamespacePage) {
+  const items = await artifacts.list({ after, limit, enough: MAX_PAGE_CHARACTERS });
+  const last = items.at(-1);
+  const more = last === undefined ? [] : await artifacts.list({ after: last.name, limit: 1 });
+  return { items, next: nextOf(items, more.length > 0) };
 }
 
-function nextOf(rest: readonly { readonly name: string }[], limit: number): { readonly next?: string } {
-  const last = rest.length > limit ? rest[limit - 1] : undefined;
+function nextOf(items: readonly { readonly name: string }[], isMore: boolean): { readonly next?: string } {
+  const last = isMore ? items.at(-1) : undefined;
   return last ? { next: last.name } : {};
-}
-
-/** As an object of the wire: what else it tells goes along. */
-function plain<T extends object>(value: T): Record<string, unknown> & T {
-  const more: Record<string, unknown> = {};
-  return Object.assign(more, value);
 }

@@ -4,7 +4,7 @@ import { memoize } from '../../../lib/single-flight.ts';
 import { routes } from '../../../protocol/api/routes.ts';
 import type { serverRoutes } from '../../../protocol/api/server-routes.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { drainingError } from '../../request-errors.ts';
+import { drainingError } from '../../server-control.ts';
 import { errorBody } from '../error-response.ts';
 import { openApiDocument } from '../openapi.ts';
 import { docsPage, HOME_PAGE, pageHeaders as headers } from '../pages.ts';
@@ -12,13 +12,13 @@ import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 
 export function serverHandlers(service: ServerContext): Handlers<typeof serverRoutes> {
-  const { host, metrics, stopping, version, probe, control, config, storage } = service;
+  const { sessions, metrics, draining, version, probe, control, config, storage } = service;
   const document = memoize(async () => openApiDocument(routes, version));
 
   return {
     getServer: async () => {
       const { dataDir, graceMs, maxKernels } = config;
-      const { pool, running, queued } = await host.metrics();
+      const { pool, running, queued } = await sessions.metrics();
       const { live, spare, hibernated } = pool;
       return {
         version,
@@ -28,8 +28,8 @@ export function serverHandlers(service: ServerContext): Handlers<typeof serverRo
         dataDir,
         storage: storage.toBootstrapConfig().type,
         graceMs,
-        stopping: stopping.aborted,
-        sessions: await host.count(),
+        draining: draining.aborted,
+        sessions: await sessions.count(),
         kernels: { live, spare, hibernated, most: maxKernels },
         executions: { running, queued },
       };
@@ -52,9 +52,9 @@ export function serverHandlers(service: ServerContext): Handlers<typeof serverRo
     getHealth: async () => ({ status: 'ok' as const }),
 
     getReady: async () => {
-      if (stopping.aborted) throw drainingError();
-      // Asks the storage something, and has it keep something.
-      await host.list({ limit: 1 });
+      if (draining.aborted) throw drainingError();
+      // Checks that the storage can read and write.
+      await sessions.list({ limit: 1 });
       await probe.check();
       return { status: 'ready' as const };
     },

@@ -1,4 +1,4 @@
-/** Inside an enclosure: a loopback port that leads to the socket of the gateway folder. */
+/** Inside a sandbox: a loopback port that leads to the socket of the gateway folder. */
 
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';

@@ -1,0 +1,84 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { encodeFrame, FrameType } from '../../protocol/kernel-frames.ts';
+import { ContainerListener } from './container-transport.ts';
+
+let folder: string;
+let listener: ContainerListener;
+const signal = new AbortController().signal;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cella-listener-test-'));
+  listener = await ContainerListener.open(folder);
+});
+afterEach(() => {
+  listener.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function knock(token?: Uint8Array): Socket {
+  const socket = connect(join(folder, 'host'));
+  socket.on('error', () => {}); // some are sent away
+  if (token) socket.write(encodeFrame(FrameType.join, 0, token));
+  return socket;
+}
+
+const sentAway = (socket: Socket) => new Promise<void>((resolve) => socket.resume().once('close', () => resolve()));
+
+describe('the listener of a container', () => {
+  test('lets in who says the token, with what follows it', async () => {
+    const { token, connection } = listener.expect(signal);
+    const socket = knock(token);
+    socket.end('and more');
+    expect(await text(await connection)).toBe('and more');
+  });
+
+  test('takes a token that comes in pieces', async () => {
+    const { token, connection } = listener.expect(signal);
+    const frame = encodeFrame(FrameType.join, 0, token);
+    const socket = knock();
+    socket.write(frame.subarray(0, 5));
+    await new Promise((resolve) => socket.write(frame.subarray(5, 20), resolve));
+    socket.end(frame.subarray(20));
+    expect(await text(await connection)).toBe('');
+  });
+
+  test('takes each token once', async () => {
+    const { token, connection } = listener.expect(signal);
+    knock(token);
+    (await connection).destroy();
+    await sentAway(knock(token));
+  });
+
+  test('sends away who says another token, another frame or one that was given up', async () => {
+    const stop = new AbortController();
+    const { token, connection } = listener.expect(stop.signal);
+    stop.abort(new Error('given up'));
+    await expect(connection).rejects.toThrow('given up');
+    await sentAway(knock(token));
+    await sentAway(knock(new Uint8Array(32)));
+    const other = connect(join(folder, 'host'));
+    other.on('error', () => {}); // it is sent away
+    other.write(encodeFrame(FrameType.open, 0, new Uint8Array(32)));
+    await sentAway(other);
+  });
+
+  test('keeps a few who say nothing, and sends the oldest away for the next: who knows the token comes in', async () => {
+    const silent = Array.from({ length: 64 }, () => knock());
+    await Promise.all(silent.slice(0, 48).map(sentAway));
+    const { token, connection } = listener.expect(signal);
+    knock(token);
+    (await connection).destroy();
+    for (const socket of silent) socket.destroy();
+  });
+
+  test('has no name once it is hidden', () => {
+    expect(existsSync(join(folder, 'host'))).toBe(true);
+    listener.hide();
+    expect(existsSync(join(folder, 'host'))).toBe(false);
+  });
+});

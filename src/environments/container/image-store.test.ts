@@ -1,0 +1,24 @@
+/** A packer that was stopped is given up. */
+
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Engine } from './engine.ts';
+import { buildImage } from './image-store.ts';
+
+test('an image is not waited for if the program that packs it was stopped', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cella-packer-'));
+  const python = join(folder, 'python3');
+  writeFileSync(python, '#!/bin/sh\ncase "$*" in *cella_image*) kill -STOP $$;; esac\nexec python3 "$@"\n');
+  chmodSync(python, 0o755);
+  const stop = new AbortController();
+  try {
+    const engine = {} as Engine; // it is not asked before the packer has spoken
+    const built = buildImage(engine, { python, version: '0', signal: stop.signal });
+    await expect(built).rejects.toMatchObject({ code: 'CONTAINER_FAILED', message: /was stopped/ });
+  } finally {
+    stop.abort(); // ends the packer, whatever became of the test
+    rmSync(folder, { recursive: true });
+  }
+}, 20_000);

@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import { toStream } from './node-web.ts';
+
+it('closes what the chunks come from, also if nobody has asked for a chunk', async () => {
+  let closed = false;
+  async function* chunks() {
+    try {
+      yield new Uint8Array(1);
+    } finally {
+      closed = true;
+    }
+  }
+  await toStream(chunks(), () => {}).cancel();
+  expect(closed).toBe(true);
+});

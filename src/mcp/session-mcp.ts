@@ -1,0 +1,94 @@
+/** One session of a server as its own MCP endpoint over HTTP. */
+
+import { createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
+import { CellaError } from '../protocol/errors.ts';
+import type { NamespacesApi, SessionApi } from '../session/api.ts';
+import type { LogLine } from './execution-result.ts';
+import type { McpBackend } from './mcp-backend.ts';
+import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
+import { createMcpServer, LegacyConnections } from './mcp-server.ts';
+
+interface SessionMcpOptions {
+  readonly agentKey: string;
+  readonly api: () => Promise<SessionApi>;
+  /** The same session, for running code. */
+  readonly toRun: () => Promise<SessionApi>;
+  /** Whether packages can be changed. */
+  readonly open: boolean;
+  /** Whether the code runs in WebAssembly, without isolation. */
+  readonly inProcess: boolean;
+  readonly version: string;
+  readonly log: LogLine;
+}
+
+interface SessionMcp {
+  fetch(request: Request): Promise<Response>;
+  close(): Promise<void>;
+}
+
+const DEFAULT_TIMEOUT_MS = 300_000;
+
+export function openSessionMcp(parts: SessionMcpOptions): SessionMcp {
+  const { version, log } = parts;
+  const backend = new SessionMcpBackend(parts);
+  const onerror = (error: Error) => log(`protocol: ${error.message}`);
+  const modern = createMcpHandler(({ era }) => createMcpServer(backend, { era, version }), {
+    legacy: 'reject',
+    responseMode: 'sse',
+    onerror,
+  });
+  const connections = new LegacyConnections(() => createMcpServer(backend, { era: 'legacy', version }));
+  return {
+    fetch: async (request) =>
+      (await isLegacyRequest(request)) ? await connections.handle(request) : await modern.fetch(request),
+    close: async () => {
+      await backend.close();
+      await Promise.all([modern.close(), connections.close()]);
+    },
+  };
+}
+
+class SessionMcpBackend implements McpBackend {
+  readonly options: McpBackend['options'];
+  readonly pending = new ExecutionsAwaitingAnswer();
+  readonly canChangeDeps: boolean;
+  readonly isWasm: boolean;
+  readonly #parts: SessionMcpOptions;
+  readonly #queue: McpExecutionQueue;
+
+  constructor(parts: SessionMcpOptions) {
+    this.#parts = parts;
+    this.canChangeDeps = parts.open;
+    this.isWasm = parts.inProcess;
+    this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
+    this.#queue = new McpExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
+  }
+
+  queue(agentKey?: string): McpExecutionQueue {
+    this.#checkKey(agentKey);
+    return this.#queue;
+  }
+
+  async session(agentKey?: string): Promise<SessionApi> {
+    this.#checkKey(agentKey);
+    return await this.#parts.api();
+  }
+
+  release(): void {
+    // The host of the session tracks when it is idle.
+  }
+
+  async namespaces(): Promise<NamespacesApi> {
+    return await this.#parts.api();
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.close();
+  }
+
+  #checkKey(agentKey: string | undefined): void {
+    if (agentKey === undefined || agentKey === this.#parts.agentKey) return;
+    const message = `This is the session of ${JSON.stringify(this.#parts.agentKey)}, and no other: leave agent_key out.`;
+    throw new CellaError('INVALID_REQUEST', message);
+  }
+}

@@ -1,0 +1,290 @@
+/** The MCP tools for the namespaces: Python packages, skills and tools. */
+
+import type { CallToolResult, ServerContext } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import {
+  type DepsResult,
+  type SkillInfo,
+  type SkillParameter,
+  type ToolInfo,
+  writeParameters,
+} from '../../protocol/namespace-models.ts';
+import type { SessionApi, WorkOptions } from '../../session/api.ts';
+import type { McpBackend } from '../mcp-backend.ts';
+import { CallProgress } from './run-code.ts';
+import {
+  AgentKeyArgument,
+  asToolResult,
+  Limit,
+  listResult,
+  READ_ONLY,
+  SearchQuery,
+  type ToolContext,
+  textResult,
+  truncateDescription,
+} from './tool-context.ts';
+
+const DepsChange = z.object({
+  installed: z.array(z.string()),
+  failed: z.array(z.object({ requirement: z.string(), reason: z.string() })),
+  removed: z.array(z.string()).optional(),
+  note: z.string().optional(),
+});
+
+export function registerDeps(context: ToolContext): void {
+  const { server, backend } = context;
+  server.registerTool(
+    'list_deps',
+    {
+      title: 'List packages',
+      description: 'List the Python packages that are configured for the kernels.',
+      inputSchema: z.strictObject({}),
+      outputSchema: z.object({ deps: z.array(z.string()) }),
+      annotations: READ_ONLY,
+    },
+    () =>
+      asToolResult(backend, async () => {
+        const deps = [...(await (await backend.namespaces()).deps.list())];
+        return listResult(deps, 'No packages are configured.', { deps });
+      }),
+  );
+  if (backend.canChangeDeps) registerDepsChanges(context);
+}
+
+function registerDepsChanges({ server, backend }: ToolContext): void {
+  server.registerTool(
+    'add_dep',
+    {
+      title: 'Add a package',
+      description:
+        'Install a Python package and keep it for all kernels. It can be imported at once. What could not be installed is reported with the reason.',
+      inputSchema: z.strictObject({
+        requirement: z.string().min(1).max(1000).describe('A name, with versions if needed: pandas>=2.0.'),
+        agent_key: AgentKeyArgument,
+      }),
+      outputSchema: DepsChange,
+      annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
+    },
+    ({ requirement, agent_key }, context) =>
+      changeDeps(backend, agent_key, context, (session, options) => session.deps.add(requirement, options)),
+  );
+  server.registerTool(
+    'remove_dep',
+    {
+      title: 'Remove a package',
+      description:
+        'Take a Python package out, for all kernels. What a kernel has imported stays until it is restarted.',
+      inputSchema: z.strictObject({ name: z.string().min(1).max(200), agent_key: AgentKeyArgument }),
+      outputSchema: DepsChange,
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
+    },
+    ({ name, agent_key }, context) =>
+      changeDeps(backend, agent_key, context, (session, options) => session.deps.remove(name, options)),
+  );
+}
+
+function changeDeps(
+  backend: McpBackend,
+  agentKey: string | undefined,
+  context: ServerContext,
+  work: (session: SessionApi, options: WorkOptions) => Promise<DepsResult>,
+): Promise<CallToolResult> {
+  return asToolResult(backend, async () => {
+    using progress = new CallProgress(context);
+    const { signal } = context.mcpReq;
+    const session = await backend.session(agentKey, signal);
+    using _held = { [Symbol.dispose]: () => backend.release(agentKey) };
+    const done = await work(session, { signal, onProgress: (text) => progress.report(`${text}\n`) });
+    const result = DepsChange.parse(done);
+    const now = await syncRunningKernel(backend, agentKey, session, signal);
+    const lines = [
+      ...result.installed.map((name) => `Installed ${name}.`),
+      ...(result.removed ?? []).map((name) => `Removed ${name}.`),
+      ...result.failed.map(({ requirement, reason }) => `Failed: ${requirement}: ${reason}`),
+      ...(result.note === undefined ? [] : [result.note]),
+      ...(now ? [] : ['The kernel is busy: call deps.sync() in its code to use the change.']),
+    ];
+    const summary = listResult(lines, 'Nothing had to change.', result);
+    return result.failed.length > 0 ? { ...summary, isError: true } : summary;
+  });
+}
+
+/** Gives an idle kernel the new packages; leaves a busy one alone. */
+async function syncRunningKernel(
+  backend: McpBackend,
+  agentKey: string | undefined,
+  session: SessionApi,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (!backend.queue(agentKey).idle) return false;
+  return (await session.run('deps.sync();', { signal, timeoutMs: 60_000 })).status === 'ok';
+}
+
+const Skill = z.object({ call: z.string(), description: z.string() });
+const Skills = z.object({ skills: z.array(Skill), problems: z.array(z.string()).optional() });
+const Name = z.string().min(1).max(200).describe('A Python name, such as monthly_report.');
+
+export function registerSkills({ server, backend }: ToolContext): void {
+  const skills = async () => (await backend.namespaces()).skills;
+  server.registerTool(
+    'list_skills',
+    {
+      title: 'List skills',
+      description: 'List the skills that are kept. Code that run_code runs calls them as skills.NAME(...).',
+      inputSchema: z.strictObject({}),
+      outputSchema: Skills,
+      annotations: READ_ONLY,
+    },
+    () =>
+      asToolResult(backend, async () => {
+        const kept = await skills();
+        const [all, broken] = await Promise.all([kept.list(), kept.problems()]);
+        const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
+        const summaries = all.map(toSkillSummary);
+        const lines = [...summaries.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        return listResult(lines, 'There are no skills.', { skills: summaries, problems });
+      }),
+  );
+  server.registerTool(
+    'search_skills',
+    {
+      title: 'Search skills',
+      description: 'Find skills by what they do, the best first. Look here before you write code for a common task.',
+      inputSchema: z.strictObject({ query: SearchQuery, limit: Limit }),
+      outputSchema: Skills,
+      annotations: READ_ONLY,
+    },
+    ({ query, limit }) =>
+      asToolResult(backend, async () => {
+        const found = (await (await skills()).search(query, { limit })).map(toSkillSummary);
+        return listResult(found.map(toLine), 'No skill fits.', { skills: found });
+      }),
+  );
+  server.registerTool(
+    'create_skill',
+    {
+      title: 'Create a skill',
+      description:
+        'Keep Python code as a skill for later, in this and other sessions. The source must define `async def run(...)`; it may call tools, skills, artifacts and deps. It is checked, and not run.',
+      inputSchema: z.strictObject({
+        name: Name,
+        source: z.string().min(1).max(262_144).describe('Python source with `async def run(...)`.'),
+        description: z.string().max(4000).optional().describe('What it is for, in words that a search would use.'),
+        replace: z.boolean().default(false).describe('Whether to replace a skill that has this name.'),
+      }),
+      outputSchema: Skill,
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
+    },
+    ({ name, source, description, replace }) =>
+      asToolResult(backend, async () => {
+        const skill = { name, source, description };
+        const created = toSkillSummary(await (await skills()).create(skill, { replace }));
+        return textResult(`Kept: ${toLine(created)}`, { structuredContent: created });
+      }),
+  );
+  server.registerTool(
+    'delete_skill',
+    {
+      title: 'Delete a skill',
+      description: 'Delete a skill that is kept, for all sessions.',
+      inputSchema: z.strictObject({ name: Name }),
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    },
+    ({ name }) =>
+      asToolResult(backend, async () => {
+        await (await skills()).delete(name);
+        return textResult(`Deleted the skill ${name}.`);
+      }),
+  );
+}
+
+type SkillSummary = z.infer<typeof Skill>;
+
+function toSkillSummary({ name, description, parameters }: SkillInfo): SkillSummary {
+  return { call: `skills.${name}(${parameters.map(word).join(', ')})`, description: truncateDescription(description) };
+}
+
+function toLine({ call, description }: SkillSummary): string {
+  return description === '' ? call : `${call}: ${description}`;
+}
+
+function word({ name, kind, annotation, default: preset }: SkillParameter): string {
+  const stars = kind === 'var_positional' ? '*' : kind === 'var_keyword' ? '**' : '';
+  return `${stars}${name}${annotation === undefined ? '' : `: ${annotation}`}${preset === undefined ? '' : ` = ${preset}`}`;
+}
+
+const Tools = z.object({
+  tools: z.array(
+    z.object({
+      call: z.string(),
+      description: z.string(),
+      kind: z.string(),
+      requires_approval: z.boolean(),
+      recipes: z.array(z.object({ call: z.string(), description: z.string() })),
+    }),
+  ),
+  problems: z.array(z.string()).optional(),
+});
+
+const CALL_HINT = 'They are called in code that run_code runs, as tools.NAME(...), not as tools of this server.';
+
+export function registerTools({ server, backend }: ToolContext): void {
+  server.registerTool(
+    'list_tools',
+    {
+      title: 'List tools for code',
+      description: `List the tools that code can call, with their arguments. ${CALL_HINT}`,
+      inputSchema: z.strictObject({}),
+      outputSchema: Tools,
+      annotations: READ_ONLY,
+    },
+    () =>
+      asToolResult(backend, async () => {
+        const { tools } = await backend.namespaces();
+        const [all, broken] = await Promise.all([tools.list(), tools.problems()]);
+        const problems = broken.map(({ message }) => message);
+        const summaries = all.map(toToolSummary);
+        const lines = [...summaries.flatMap(toLines), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        return listResult(lines, 'There are no tools.', { tools: summaries, problems });
+      }),
+  );
+  server.registerTool(
+    'search_tools',
+    {
+      title: 'Search tools for code',
+      description: `Find tools that code can call by what they do, the best first. ${CALL_HINT}`,
+      inputSchema: z.strictObject({ query: SearchQuery, limit: Limit }),
+      outputSchema: Tools,
+      annotations: READ_ONLY,
+    },
+    ({ query, limit }) =>
+      asToolResult(backend, async () => {
+        const found = (await (await backend.namespaces()).tools.search(query, { limit })).map(toToolSummary);
+        return listResult(found.flatMap(toLines), 'No tool fits.', { tools: found });
+      }),
+  );
+}
+
+type ToolSummary = z.infer<typeof Tools>['tools'][number];
+
+function toToolSummary({ name, description, kind, requires_approval, parameters, recipes }: ToolInfo): ToolSummary {
+  return {
+    call: `tools.${name}(${writeParameters(parameters, { types: true })})`,
+    description: truncateDescription(description),
+    kind,
+    requires_approval,
+    recipes: recipes.map((recipe) => ({
+      call: `tools.${name}.${recipe.name}(${writeParameters(recipe.parameters, { types: true })})`,
+      description: truncateDescription(recipe.description),
+    })),
+  };
+}
+
+function toLines({ call, description, requires_approval, recipes }: ToolSummary): string[] {
+  const asks = requires_approval ? ' [a person must approve each call]' : '';
+  const line = (code: string, about: string) => (about === '' ? code : `${code}: ${about}`);
+  return [
+    `${line(call, description)}${asks}`,
+    ...recipes.map((recipe) => `  ${line(recipe.call, recipe.description)}`),
+  ];
+}

@@ -1,0 +1,395 @@
+/**
+ * The skills of a storage, parsed once per change: lists, searches, creates and deletes Python files that only kernels
+ * run.
+ */
+
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { inSlices } from '../../lib/event-loop.ts';
+import { SerialQueue } from '../../lib/queues.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import {
+  checkIdentifier,
+  checkName,
+  type NewSkill,
+  type Skill,
+  type SkillInfo,
+  type SkillParameter,
+  type SkillProblem,
+} from '../../protocol/namespace-models.ts';
+import type { PyValue } from '../../protocol/py-values.ts';
+import type { StoredText, TextStore } from '../../storage/contract.ts';
+import {
+  checkCountLimit,
+  checkQuery,
+  DEFAULT_MAX_COUNT,
+  type HostMethods,
+  hostMethod,
+  PageRequest,
+  toPage,
+} from '../host-methods.ts';
+import { TextIndex } from '../search/text-index.ts';
+import {
+  checkSkillName,
+  checkSourceLength,
+  invalidSkill,
+  MAX_PARAMETERS,
+  type ParsedSource,
+  type SkillParser,
+} from './skill.ts';
+
+interface SkillSnapshot {
+  readonly skills: ReadonlyMap<string, SkillInfo>;
+  readonly problems: readonly SkillProblem[];
+  /** Of all that are not shared, by name: what counts towards the limit. */
+  readonly bytes: ReadonlyMap<string, number>;
+  /** Created when first needed. */
+  readonly index: () => Promise<TextIndex>;
+}
+
+type ParsedSkill =
+  | { readonly kind: 'skill'; readonly skill: SkillInfo }
+  | { readonly kind: 'problem'; readonly problem: SkillProblem };
+
+/** A skill as it was when it was read. Its source is not held: all together may be large. */
+interface KnownSkill {
+  readonly digest: string;
+  readonly bytes: number;
+  readonly read: ParsedSkill;
+}
+
+/** The most characters of the names of one skill's parameters. */
+const MOST_SEARCHED = 20_000;
+
+class SkillCatalog {
+  readonly #store: TextStore;
+  readonly #reader: SkillParser;
+  #known: ReadonlyMap<string, KnownSkill> = new Map();
+  readonly #reads = new SerialQueue();
+  #open: { readonly version: string; readonly snapshot: Promise<SkillSnapshot> } | undefined;
+
+  constructor(store: TextStore, reader: SkillParser) {
+    this.#store = store;
+    this.#reader = reader;
+  }
+
+  /** The skills in the storage now. Concurrent calls share one read. */
+  async open(): Promise<SkillSnapshot> {
+    const version = await this.#store.version();
+    if (this.#open?.version === version) return await this.#open.snapshot;
+    const opened = { version, snapshot: this.#reads.run(() => this.#readAll()) };
+    this.#open = opened;
+    try {
+      return await opened.snapshot;
+    } catch (error) {
+      if (this.#open === opened) this.#open = undefined;
+      throw error;
+    }
+  }
+
+  /** The text of one now, and what it says. Undefined if there is none. */
+  async get(name: string): Promise<{ readonly source: string; readonly read: ParsedSkill } | undefined> {
+    const stored = await this.#store.get(name);
+    return stored && { source: stored.text, read: (await this.#know(stored)).read };
+  }
+
+  async #readAll(): Promise<SkillSnapshot> {
+    const known = new Map<string, KnownSkill>();
+    const skills = new Map<string, SkillInfo>();
+    const problems: SkillProblem[] = [];
+    const bytes = new Map<string, number>();
+    for await (const stored of inSlices(await this.#store.list())) {
+      const one = await this.#know(stored);
+      known.set(stored.name, one);
+      if (!stored.shared) bytes.set(stored.name, one.bytes);
+      if (one.read.kind === 'skill') skills.set(stored.name, one.read.skill);
+      else problems.push(one.read.problem);
+    }
+    this.#known = known;
+    let index: Promise<TextIndex> | undefined;
+    return { skills, problems, bytes, index: () => (index ??= indexOf(skills)) };
+  }
+
+  async #know(stored: StoredText): Promise<KnownSkill> {
+    const digest = digestOf(stored);
+    const before = this.#known.get(stored.name);
+    if (before?.digest === digest) return before;
+    const read = await this.#readOne(stored);
+    return { digest, bytes: bytesOf(stored.text, read.kind === 'skill' ? read.skill : read.problem), read };
+  }
+
+  /** A file that a person has broken does not keep the others from loading. */
+  async #readOne({ name, text, updatedAt, where, shared }: StoredText): Promise<ParsedSkill> {
+    try {
+      if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
+      const { description, parameters: read } = await this.#reader.parse(text);
+      const parameters = read.slice(0, MAX_PARAMETERS);
+      const facts = { name, description, parameters, updatedAt, shared };
+      return { kind: 'skill', skill: facts };
+    } catch (error) {
+      if (!(error instanceof CellaError)) throw error;
+      if (error.code !== 'SKILL_INVALID' && error.code !== 'INVALID_NAME') throw error;
+      const { line, reason } = error.details;
+      return {
+        kind: 'problem',
+        problem: {
+          name,
+          where,
+          line: typeof line === 'number' ? line : undefined,
+          reason: typeof reason === 'string' ? reason : error.message.replace(/\.$/, ''),
+        },
+      };
+    }
+  }
+}
+
+function digestOf({ text, updatedAt, shared, where }: StoredText): string {
+  return createHash('sha256')
+    .update(JSON.stringify([updatedAt, shared, where]))
+    .update(text)
+    .digest('base64');
+}
+
+/** What a skill counts: its source, and what lists tell of it, which is held in memory. */
+function bytesOf(source: string, metadata: object): number {
+  return Buffer.byteLength(source) + Buffer.byteLength(JSON.stringify(metadata));
+}
+
+function indexOf(skills: ReadonlyMap<string, SkillInfo>): Promise<TextIndex> {
+  const documents = [...skills.values()].map(({ name, description, parameters }) => ({
+    id: name,
+    title: name,
+    text: description,
+    extra: parameters
+      .map((parameter) => parameter.name)
+      .join(' ')
+      .slice(0, MOST_SEARCHED),
+  }));
+  return TextIndex.of(documents);
+}
+
+interface SkillsOptions {
+  readonly store: TextStore;
+  readonly reader: SkillParser;
+  readonly most?: number | undefined;
+  readonly mostBytes?: number | undefined;
+}
+
+const MOST_DESCRIPTION_CHARACTERS = 4000;
+const MOST_FOUND = 100;
+/** Of all skills of one owner: their sources, and what lists tell of them. */
+const MOST_BYTES = 32 * 1024 * 1024;
+
+export class Skills {
+  readonly #store: TextStore;
+  readonly #reader: SkillParser;
+  readonly #catalog: SkillCatalog;
+  readonly #most: number;
+  readonly #mostBytes: number;
+  readonly #admissions = new SerialQueue();
+  /** No fewer than there are, as far as is known here. */
+  #bytes: number | undefined;
+
+  /** `most`: the most skills. */
+  constructor({ store, reader, most = DEFAULT_MAX_COUNT, mostBytes = MOST_BYTES }: SkillsOptions) {
+    this.#most = most;
+    this.#mostBytes = mostBytes;
+    this.#store = store;
+    this.#reader = reader;
+    this.#catalog = new SkillCatalog(store, reader);
+  }
+
+  /** All skills, sorted by name. Those that cannot be used are in `problems`. */
+  async list(): Promise<SkillInfo[]> {
+    const { skills } = await this.#catalog.open();
+    return [...skills.values()];
+  }
+
+  async problems(): Promise<readonly SkillProblem[]> {
+    return (await this.#catalog.open()).problems;
+  }
+
+  async get(name: string): Promise<Skill> {
+    const checked = checkIdentifier(name, 'skill');
+    const found = await this.#catalog.get(checked);
+    if (!found) throw notFound(checked);
+    const { source, read } = found;
+    if (read.kind === 'skill') return { ...read.skill, source };
+    throw new CellaError('SKILL_INVALID', `The skill ${checked} cannot be used: ${read.problem.reason}.`, {
+      details: { ...read.problem },
+    });
+  }
+
+  /** Matching skills, best first. Searches names, descriptions and parameters, also for synonyms. */
+  async search(query: string, options: { readonly limit?: number } = {}): Promise<SkillInfo[]> {
+    const limit = Math.min(options.limit ?? 5, MOST_FOUND);
+    checkQuery(query, 'skills');
+    const { skills, index } = await this.#catalog.open();
+    const found = await (await index()).search(query, limit);
+    return found.map(({ id }) => skills.get(id)).filter((skill) => skill !== undefined);
+  }
+
+  /** Saves a skill without running it. Throws NAME_TAKEN if the name is in use, unless `replace` is set. */
+  async create(skill: NewSkill, options: { readonly replace?: boolean } = {}): Promise<SkillInfo> {
+    const name = checkSkillName(skill.name);
+    const text = await this.#complete(checkSource(skill.source), checkDescription(skill.description));
+    const reading = await this.#reader.parse(text);
+    if (reading.parameters.length > MAX_PARAMETERS) {
+      throw invalidSkill(`\`run\` has more than ${MAX_PARAMETERS} parameters. Take a list or a dict instead`);
+    }
+    await checkCountLimit({
+      what: 'skills',
+      most: this.#most,
+      holds: (count) => this.#store.holds(count),
+      replaces: async () => {
+        const there = await this.#store.get(name);
+        return there !== undefined && !there.shared;
+      },
+    });
+    const { description, parameters } = reading;
+    await this.#admissions.run(() => this.#admit(name, bytesOf(text, { name, description, parameters })));
+    if (!(await this.#store.put(name, text, { ifAbsent: !options.replace }))) {
+      throw new CellaError('NAME_TAKEN', `There is a skill named ${name} already.`, { details: { name } });
+    }
+    const stored = await this.#store.get(name);
+    return { name, description, parameters, updatedAt: stored?.updatedAt ?? Date.now() };
+  }
+
+  /** Deletes a skill, even if it cannot be used. */
+  async delete(name: string): Promise<void> {
+    const checked = checkName(name, 'skill');
+    if (await this.#store.delete(checked)) return;
+    throw (await this.#store.get(checked))?.shared ? notYours(checked) : notFound(checked);
+  }
+
+  /** The methods for the code of a kernel. */
+  methods(): HostMethods {
+    return skillMethods(this);
+  }
+
+  /** Throws QUOTA_EXCEEDED. What is known here is only too much, so it is measured again before a refusal. */
+  async #admit(name: string, more: number): Promise<void> {
+    if (this.#bytes === undefined || this.#bytes + more > this.#mostBytes) {
+      const { bytes } = await this.#catalog.open();
+      let all = -(bytes.get(name) ?? 0);
+      for (const one of bytes.values()) all += one;
+      this.#bytes = all;
+      if (all + more > this.#mostBytes) throw tooLarge(this.#mostBytes, all, more);
+    }
+    this.#bytes += more;
+  }
+
+  /** The source to store, with the description as docstring. */
+  async #complete(source: string, description: string): Promise<string> {
+    if (description === '') return source;
+    const reading = await this.#reader.parse(source);
+    return checkSource(withDescription(source, description, reading));
+  }
+}
+
+function tooLarge(limit: number, used: number, asked: number): CellaError {
+  const message = `All skills together may have ${limit} bytes, with their descriptions: they have ${used}, and this one adds ${asked}.`;
+  return new CellaError('QUOTA_EXCEEDED', message, {
+    advice: 'Delete some that are no longer needed.',
+    details: { quota: 'skillBytes', limit, used, asked },
+  });
+}
+
+function notYours(name: string): CellaError {
+  return new CellaError(
+    'FORBIDDEN',
+    `The skill ${name} is the operator’s, and for all. Create one of your own instead.`,
+    {
+      details: { name },
+    },
+  );
+}
+
+function notFound(name: string): CellaError {
+  return new CellaError('SKILL_NOT_FOUND', `There is no skill named ${JSON.stringify(name)}.`, { details: { name } });
+}
+
+function checkSource(given: string): string {
+  const source = given.replace(/^\ufeff/, '');
+  if (!source.isWellFormed()) throw invalidSkill('it holds a lone surrogate, which no file can hold');
+  if (source.includes('\0')) throw invalidSkill('it holds a null character');
+  checkSourceLength(source);
+  return source;
+}
+
+function checkDescription(given = ''): string {
+  const description = given.trim();
+  if (!description.isWellFormed()) throw invalidSkill('its description holds a lone surrogate');
+  if (description.length > MOST_DESCRIPTION_CHARACTERS) {
+    throw invalidSkill(`its description is longer than ${MOST_DESCRIPTION_CHARACTERS} characters`);
+  }
+  return description;
+}
+
+interface SkillCalls {
+  list(): Promise<SkillInfo[]>;
+  get(name: string): Promise<Skill>;
+  search(query: string, options: { readonly limit?: number }): Promise<SkillInfo[]>;
+  create(skill: NewSkill): Promise<SkillInfo>;
+  delete(name: string): Promise<void>;
+}
+
+const Named = z.strictObject({ name: z.string() });
+const Search = z.strictObject({ query: z.string(), limit: z.int().min(1).max(100).default(5) });
+const Create = z.strictObject({ name: z.string(), source: z.string(), description: z.string().nullable() });
+
+function skillMethods(skills: SkillCalls): HostMethods {
+  return {
+    'skills.list': hostMethod(PageRequest, async ({ after, limit }) => {
+      const rest = (await skills.list()).filter(({ name }) => name > after);
+      return await toPage(rest, toPyInfo, limit);
+    }),
+    'skills.get': hostMethod(Named, async ({ name }) => {
+      const skill = await skills.get(name);
+      return { ...toPyInfo(skill), source: skill.source };
+    }),
+    'skills.search': hostMethod(Search, async ({ query, limit }) => {
+      return (await skills.search(query, { limit })).map(toPyInfo);
+    }),
+    'skills.create': hostMethod(Create, async ({ name, source, description }) =>
+      toPyInfo(await skills.create({ name, source, description: description ?? undefined })),
+    ),
+    'skills.delete': hostMethod(Named, async ({ name }) => {
+      await skills.delete(name);
+      return null;
+    }),
+  };
+}
+
+function toPyInfo({ name, description, parameters, updatedAt, shared }: SkillInfo): { [name: string]: PyValue } {
+  return { name, description, parameters: parameters.map(toPyParameter), updatedAt, ...(shared && { shared }) };
+}
+
+/** Leaves out missing fields, as `undefined` cannot be sent. */
+function toPyParameter({ name, kind, annotation, default: preset, required }: SkillParameter): PyValue {
+  return {
+    name,
+    kind,
+    ...(annotation !== undefined && { annotation }),
+    ...(preset !== undefined && { default: preset }),
+    required,
+  };
+}
+
+/** Replaces an existing docstring, else inserts one before the first statement, also before `from __future__`. */
+function withDescription(source: string, description: string, { docstring }: ParsedSource): string {
+  const quoted = quote(description);
+  if (docstring !== null) return source.slice(0, docstring.start) + quoted + source.slice(docstring.end);
+  const head = /^(?:#!.*\r?\n)?(?:#.*coding[:=].*\r?\n)?/.exec(source)?.[0] ?? '';
+  return `${head}${quoted}\n\n${source.slice(head.length)}`;
+}
+
+/** A string literal that no text can end early. Keeps line breaks, so that it stays readable. */
+function quote(text: string): string {
+  const escaped = text
+    .replaceAll('\r\n', '\n')
+    .replaceAll('\\', '\\\\')
+    .replace(/"(?="|$)/g, '\\"')
+    .replace(/[^\P{Cc}\n\t]/gu, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return `"""${escaped}"""`;
+}

@@ -1,0 +1,166 @@
+/**
+ * What MCP servers send, message by message. The SDK parses and checks each in one go, so a message has a limited size, few
+ * parts, and a turn of the event loop that no other such work uses. Servers that send more are given up.
+ */
+
+import { deserializeMessage, type FetchLike, type JSONRPCMessage } from '@modelcontextprotocol/client';
+import { giveWay, inTurns, ownTurn } from '../../lib/event-loop.ts';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { MOST_CLIENT_EFFORT, scanInSteps } from '../../lib/json-scanner.ts';
+import { LineSplitter } from '../../lib/line-splitter.ts';
+
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** Parsed in much less than a millisecond. */
+const SMALL_BYTES = 32 * 1024;
+/** How many lines on stdout may not be messages, as servers print there by mistake. */
+const MOST_NOISE = 1000;
+/** Of one event over HTTP. */
+const MOST_LINES = 1000;
+
+/** The server is given up. */
+class RefusedMessage extends Error {}
+
+/** The next step after it is to parse the message. */
+async function checkMessage(json: Uint8Array): Promise<void> {
+  if (json.length <= SMALL_BYTES) return await giveWay();
+  await ownTurn();
+  if (!(await inTurns(scanInSteps(json, MOST_CLIENT_EFFORT))))
+    throw new RefusedMessage('it sent a message that has too many parts, or is too deep');
+  await ownTurn();
+}
+
+const tooLarge = (): Error =>
+  new RefusedMessage(`it sent a message of more than ${MOST_MESSAGE_BYTES / 1024 / 1024} MB`);
+
+/** The messages that a program writes, a line each. Throws where it does not speak MCP. */
+export async function* messagesOf(output: AsyncIterable<Uint8Array>): AsyncGenerator<JSONRPCMessage> {
+  const lines = new LineSplitter(MOST_MESSAGE_BYTES);
+  let noise = 0;
+  for await (const chunk of output) {
+    for (const line of lines.push(chunk)) {
+      if (line.kind === 'cut') throw tooLarge();
+      await checkMessage(line.bytes);
+      // Blanks of JSON alone: the scanner must have looked through whatever is parsed.
+      const text = Buffer.from(line.bytes.buffer, line.bytes.byteOffset, line.bytes.byteLength).toString();
+      const message = /^[ \t\r]*\{/.test(text) ? parsed(text) : undefined;
+      if (message) yield message;
+      else if (text.trim() !== '' && ++noise > MOST_NOISE) {
+        throw new Error(`it wrote lines to stdout that are no messages: ${JSON.stringify(text.slice(0, 80))}`);
+      }
+    }
+  }
+}
+
+function parsed(text: string): JSONRPCMessage | undefined {
+  try {
+    return deserializeMessage(text);
+  } catch {
+    return undefined; // a line that is no message
+  }
+}
+
+/** `fetch` for a server over HTTP. `refuse` is told why an answer is given up. */
+export function boundedFetch(refuse: (error: Error) => void): FetchLike {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    const { body, ok, status, statusText, url: at, redirected } = response;
+    if (!body) return response;
+    // The SDK is told the type as it is read here, and looks at none of a stream that it asked for: an error is JSON, whatever its type.
+    const type = response.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+    const isEvents = ok && ((init?.method ?? 'GET') === 'GET' || type === EVENTS);
+    const headers = new Headers(response.headers);
+    headers.set('content-type', type);
+    const chunks = isEvents ? eventsOf(body) : wholeOf(body);
+    const bounded = new Response(ReadableStream.from(refusing(chunks, refuse)), { status, statusText, headers });
+    return Object.defineProperties(bounded, { url: { value: at }, redirected: { value: redirected } });
+  };
+}
+
+const EVENTS = 'text/event-stream';
+
+async function* refusing(
+  chunks: AsyncIterable<Uint8Array>,
+  refuse: (error: Error) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    if (error instanceof RefusedMessage) refuse(error);
+    throw error;
+  }
+}
+
+async function* wholeOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const gathered = new GatheredBytes();
+  for await (const chunk of body) gather(gathered, chunk);
+  await checkMessage(gathered.bytes());
+  yield gathered.bytes();
+}
+
+/** Each event with the empty line at its end: many small ones in a chunk would be parsed in one go. */
+async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const ends = new EventEnds();
+  let event = new GatheredBytes();
+  for await (const chunk of body) {
+    let from = 0;
+    for (const end of ends.in(chunk)) {
+      gather(event, chunk.subarray(from, end));
+      yield await checkedEvent(event.bytes());
+      event = new GatheredBytes();
+      from = end;
+    }
+    gather(event, chunk.subarray(from));
+  }
+  // Nobody reads an event without its end.
+}
+
+function gather(gathered: GatheredBytes, chunk: Uint8Array): void {
+  if (gathered.size + chunk.length > MOST_MESSAGE_BYTES) throw tooLarge();
+  gathered.push(chunk);
+}
+
+/** Of a large one, only the lines that count: whatever is parsed was looked through. */
+async function checkedEvent(event: Buffer): Promise<Uint8Array> {
+  if (event.length <= SMALL_BYTES) {
+    await giveWay();
+    // Behind a CR, LF may follow: the SDK would wait for the next event before it reads this one.
+    return event.at(-1) === CR ? Buffer.concat([event, LINE_END]) : event;
+  }
+  await ownTurn();
+  // Latin-1 has a letter for every byte. A mark of the byte order may begin the first event.
+  const text = event.toString('latin1').replace(/^\xef\xbb\xbf/, '');
+  const lines = text.split(/\r\n|\n|\r/, MOST_LINES + 1);
+  if (lines.length > MOST_LINES) throw new RefusedMessage(`it sent an event of more than ${MOST_LINES} lines`);
+  const fields = lines.filter((line) => /^(?:data|event|id|retry):/.test(line));
+  const data = fields.filter((line) => line.startsWith('data:')).map((line) => line.slice('data:'.length));
+  await checkMessage(Buffer.from(data.join('\n'), 'latin1'));
+  return Buffer.from(`${fields.join('\n')}\n\n`, 'latin1');
+}
+
+const [LF, CR] = [10, 13];
+const LINE_END = Buffer.from([LF]);
+
+/** Where events end: with an empty line. A line ends with LF, CR or both. */
+class EventEnds {
+  #isEmpty = true;
+  #afterCr = false;
+
+  /** In the next chunk. */
+  *in(chunk: Uint8Array): Generator<number> {
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at];
+      const endsBefore = this.#afterCr && byte !== LF;
+      if (endsBefore && this.#endsEvent()) yield at;
+      this.#afterCr = byte === CR;
+      if (byte === LF && this.#endsEvent()) yield at + 1;
+      if (byte !== LF && byte !== CR) this.#isEmpty = false;
+    }
+  }
+
+  /** At the end of a line. */
+  #endsEvent(): boolean {
+    const was = this.#isEmpty;
+    this.#isEmpty = true;
+    return was;
+  }
+}

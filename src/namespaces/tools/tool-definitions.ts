@@ -1,0 +1,113 @@
+/** The tools that are defined in storage and in folders. They are read again only after a change. */
+
+import { inSlices } from '../../lib/event-loop.ts';
+import { CellaError } from '../../protocol/errors.ts';
+import type { ToolProblem } from '../../protocol/namespace-models.ts';
+import type { StoredText, TextStore } from '../../storage/contract.ts';
+import { type DefinitionSource, fileSource, fileState, type YamlFolder, yamlFiles } from './definition-files.ts';
+import type { ToolDefinition } from './tool-definition.ts';
+
+export interface Catalog {
+  readonly tools: ReadonlyMap<string, ToolDefinition>;
+  readonly problems: readonly ToolProblem[];
+}
+
+type ParseTool = (text: string, where: string) => ToolDefinition;
+
+type ParsedDefinition = { readonly text: string | undefined } & (
+  | { readonly tool: ToolDefinition }
+  | { readonly error: CellaError }
+);
+
+export class ToolDefinitions {
+  readonly #store: TextStore;
+  readonly #folders: readonly string[];
+  #read: { readonly state: string; readonly catalog: Promise<Catalog> } | undefined;
+  /** Definitions by their place. An unchanged definition stays the same object. */
+  readonly #parsed = new Map<string, ParsedDefinition>();
+
+  constructor(store: TextStore, folders: readonly string[]) {
+    this.#store = store;
+    this.#folders = folders;
+  }
+
+  async catalog(): Promise<Catalog> {
+    const version = await this.#store.version();
+    const folders = await Promise.all(this.#folders.map(yamlFiles));
+    const state = JSON.stringify([version, folders.map(({ problem, files }) => [problem, files.map(fileState)])]);
+    if (this.#read?.state !== state) {
+      const catalog = this.#load(folders);
+      this.#read = { state, catalog };
+      // After a failure, the next call reads again.
+      catalog.catch(() => {
+        if (this.#read?.state === state) this.#read = undefined;
+      });
+    }
+    return await this.#read.catalog;
+  }
+
+  async #load(folders: readonly YamlFolder[]): Promise<Catalog> {
+    // Loads YAML and the schemas only if there is something to read.
+    const { parseTool } = await import('./parse-tool.ts');
+    const stored = (await this.#store.list()).map(storedSource);
+    const files = await Promise.all(folders.flatMap((folder) => folder.files.map(fileSource)));
+    const problems: ToolProblem[] = folders.flatMap(({ problem }) => problem ?? []);
+    const tools = new Map<string, ToolDefinition>();
+    const origins = new Map<string, string>();
+    const sources = new Set<string>();
+    for await (const source of inSlices([...stored, ...files])) {
+      const result = this.#parse(source, parseTool);
+      sources.add(source.where);
+      if ('error' in result) {
+        problems.push(problemOf(source, result.error));
+        continue;
+      }
+      const { name } = result.tool;
+      const first = origins.get(name);
+      if (first !== undefined) {
+        problems.push({
+          where: source.where,
+          name,
+          message: `The tool ${name} in ${source.where} is not used: ${first} has that name.`,
+        });
+        continue;
+      }
+      tools.set(name, result.tool);
+      origins.set(name, source.where);
+    }
+    for (const where of this.#parsed.keys()) if (!sources.has(where)) this.#parsed.delete(where);
+    return { tools, problems };
+  }
+
+  #parse({ where, text, problem }: DefinitionSource, parseTool: ParseTool): ParsedDefinition {
+    const before = this.#parsed.get(where);
+    if (before !== undefined && text !== undefined && before.text === text) return before;
+    const parsed = parse(parseTool, text, where, problem);
+    this.#parsed.set(where, parsed);
+    return parsed;
+  }
+}
+
+function parse(
+  parseTool: ParseTool,
+  text: string | undefined,
+  where: string,
+  problem = 'it is not there',
+): ParsedDefinition {
+  try {
+    if (text !== undefined) return { text, tool: parseTool(text, where) };
+    return { text, error: new CellaError('TOOL_INVALID', `The tool in ${where} cannot be read: ${problem}.`) };
+  } catch (error) {
+    if (!(error instanceof CellaError)) throw error;
+    return { text, error };
+  }
+}
+
+function problemOf({ where, name }: DefinitionSource, error: CellaError): ToolProblem {
+  const { line } = error.details;
+  return { where, name, message: error.message, ...(typeof line === 'number' ? { line } : {}) };
+}
+
+function storedSource({ name, text, where }: StoredText): DefinitionSource {
+  return { name, text, where };
+}

@@ -1,0 +1,207 @@
+import { once } from 'node:events';
+import { get, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { afterEach, expect, it } from 'vitest';
+import { createNodeServer, textResponse } from './node-adapter.ts';
+import { Unfinished } from './partial-messages.ts';
+
+let server: Server | undefined;
+afterEach(() => {
+  server?.closeAllConnections();
+  server?.close();
+  server = undefined;
+});
+
+const limits = { frameLimitBytes: 1024, slowClientTimeoutMs: 30_000, unreadBytes: 1024 ** 3, onSlow: () => {} };
+
+async function listen(
+  fetch: Parameters<typeof createNodeServer>[0]['fetch'],
+  more: Partial<typeof limits> = {},
+): Promise<string> {
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  server = createNodeServer({ listener: 'network', fetch, ...limits, ...more, onError });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Ends only if it is cancelled. */
+function endless() {
+  const cancelled = Promise.withResolvers<void>();
+  const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(65_536));
+  return { body: new ReadableStream({ pull, cancel: () => cancelled.resolve() }), cancelled: cancelled.promise };
+}
+
+it('a client that goes before its answer begins leaves no stream open', async () => {
+  const { body, cancelled } = endless();
+  const asked = Promise.withResolvers<void>();
+  const url = await listen(async (_, { socket }) => {
+    const gone = once(socket, 'close');
+    asked.resolve();
+    await gone;
+    return new Response(body);
+  });
+  const request = get(url).on('error', () => {}); // its own end
+  await asked.promise;
+  request.destroy();
+  await cancelled;
+});
+
+it('a client that goes while it reads leaves no stream open', async () => {
+  const { body, cancelled } = endless();
+  const url = await listen(() => new Response(body));
+  const request = get(url);
+  const [response] = await once(request, 'response');
+  await once(response, 'data');
+  request.destroy();
+  await cancelled;
+});
+
+it('a stream that fails cuts the answer', async () => {
+  const fails = async (controller: ReadableStreamDefaultController) => {
+    controller.enqueue(Buffer.from('begun'));
+    await new Promise((resolve) => setImmediate(resolve));
+    controller.error(new Error('the disk is gone'));
+  };
+  const url = await listen(() => new Response(new ReadableStream({ start: fails })));
+  const response = await fetch(url);
+  await expect(response.text()).rejects.toThrow();
+});
+
+it('a stream is sent whole, with its headers', async () => {
+  const headers = new Headers({ 'content-type': 'text/plain', 'x-one': '1' });
+  headers.append('set-cookie', 'a=1');
+  headers.append('set-cookie', 'b=2');
+  const text = 'word '.repeat(100_000);
+  const url = await listen(() => new Response(new Blob([text]).stream(), { status: 201, headers }));
+  const response = await fetch(url);
+  expect([response.status, response.headers.get('x-one')]).toEqual([201, '1']);
+  expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2']);
+  expect(await response.text()).toBe(text);
+});
+
+/** More than the buffers of a connection take. */
+const LARGE = 32 * 1024 ** 2;
+/** Enough for a download, and little enough that the buffers take it at once, however busy this process is. */
+const DOWNLOADED = 128 * 1024;
+
+/** Asks, and reads nothing of what it gets. */
+function unread(url: string): Disposable {
+  const { hostname, port, host, pathname } = new URL(url);
+  const socket = connect(Number(port), hostname).pause();
+  socket.on('error', () => {}); // it is cut off
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+  return { [Symbol.dispose]: () => socket.destroy() };
+}
+
+/** Resolves when so many clients were cut off because they did not read. */
+function cutOff(count: number) {
+  const all = Promise.withResolvers<void>();
+  let left = count;
+  return { onSlow: () => void (--left === 0 && all.resolve()), all: all.promise };
+}
+
+it.each([
+  ['a text', () => textResponse('x'.repeat(LARGE), {})],
+  [
+    'pieces',
+    () =>
+      textResponse(
+        Array.from({ length: 64 }, () => Buffer.alloc(LARGE / 64)),
+        {},
+      ),
+  ],
+  ['a download', () => new Response(endless().body, { headers: { 'content-length': String(LARGE) } })],
+])('%s that nobody reads is given up, and one for which the server takes as long is not', async (_what, make) => {
+  const { onSlow, all } = cutOff(1);
+  const slow = async (controller: ReadableStreamDefaultController) => {
+    await all;
+    controller.enqueue(Buffer.alloc(DOWNLOADED));
+    controller.close();
+  };
+  const headers = { 'content-length': String(DOWNLOADED) };
+  const url = await listen(
+    ({ url: asked }) =>
+      asked.endsWith('slow')
+        ? new Response(new ReadableStream({ pull: slow }, { highWaterMark: 0 }), { headers })
+        : make(),
+    { slowClientTimeoutMs: 50, onSlow },
+  );
+  const patient = await fetch(`${url}/slow`);
+  using _client = unread(`${url}/unread`);
+  await all;
+  expect((await patient.arrayBuffer()).byteLength).toBe(DOWNLOADED);
+});
+
+it('of what nobody reads a user holds a bounded part of the memory, and takes nothing of others', async () => {
+  const { onSlow, all } = cutOff(3);
+  const begun = Promise.withResolvers<void>();
+  const url = await listen(
+    ({ url: asked }, bindings) => {
+      bindings.userId = asked.endsWith('other') ? 'other' : 'one';
+      if (asked.endsWith('other')) begun.resolve();
+      return textResponse('x'.repeat(LARGE), {});
+    },
+    { unreadBytes: 2 * LARGE, onSlow },
+  );
+  const answered = once(get(`${url}/other`), 'response');
+  await begun.promise;
+  using clients = new DisposableStack();
+  for (let n = 0; n < 5; n++) clients.use(unread(`${url}/one`));
+  await all;
+  const [response] = await answered;
+  let bytes = 0;
+  for await (const piece of response) bytes += piece.length;
+  expect(bytes).toBe(LARGE);
+});
+
+const TEXT = 0x1;
+const MORE = 0x0;
+const PING = 0x9;
+
+function frame(opcode: number, bytes: number, { last = true } = {}): Buffer {
+  const length = Buffer.alloc(bytes < 126 ? 0 : bytes < 65_536 ? 2 : 8);
+  if (length.length === 2) length.writeUInt16BE(bytes);
+  if (length.length === 8) length.writeBigUInt64BE(BigInt(bytes));
+  const short = [bytes, 0, 126, 0, 0, 0, 0, 0, 127][length.length] ?? 0;
+  const head = Buffer.from([(last ? 0x80 : 0) | opcode, 0x80 | (length.length === 0 ? bytes : short)]);
+  return Buffer.concat([head, length, Buffer.alloc(4 + bytes)]);
+}
+
+const begun = (opcode: number, bytes: number) => frame(opcode, bytes, { last: false });
+
+it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('holds nothing of a message of %i bytes that is whole', (bytes) => {
+  const unfinished = new Unfinished();
+  const all = Buffer.concat([frame(TEXT, bytes), frame(TEXT, 3)]);
+  expect(unfinished.after(all)).toBe(0);
+  const [first, rest] = [all.subarray(0, all.length / 2), all.subarray(all.length / 2)];
+  expect(unfinished.after(first)).toBeGreaterThanOrEqual(first.length);
+  expect(unfinished.after(rest)).toBe(0);
+});
+
+it('follows frames whose heads come in pieces of a byte, each of which costs more than that', () => {
+  const unfinished = new Unfinished();
+  const pieces = [...frame(TEXT, 300)].map((byte) => Buffer.from([byte]));
+  const held = pieces.map((piece) => unfinished.after(piece));
+  expect(held.at(-1)).toBe(0);
+  expect(held.at(-2)).toBeGreaterThan(300 * 300);
+});
+
+it('counts the parts of a message until the last one, and what is between them', () => {
+  const unfinished = new Unfinished();
+  const parts = [begun(TEXT, 1000), frame(PING, 5), begun(MORE, 1000), begun(MORE, 0)];
+  const held = parts.map((part) => unfinished.after(part));
+  expect(held).toEqual([...held].sort((a, b) => a - b));
+  expect(new Set(held).size).toBe(4);
+  expect(unfinished.after(frame(MORE, 1000))).toBe(0);
+  expect(unfinished.after(frame(PING, 5))).toBe(0);
+});
+
+it('counts what has begun behind the end of another message, without that one', () => {
+  const unfinished = new Unfinished();
+  const before = unfinished.after(begun(TEXT, 100_000));
+  const piece = Buffer.concat([frame(MORE, 10), begun(TEXT, 10)]);
+  const after = unfinished.after(piece);
+  expect(after).toBeGreaterThanOrEqual(piece.length);
+  expect(after).toBeLessThan(before / 2);
+});
