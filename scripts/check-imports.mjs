@@ -1,7 +1,8 @@
 /**
  * Which folder of src may import which. `npm run lint` fails where a file does not keep to this table.
  * Every folder may import `lib` and itself. A path names one file of a folder. Tests may import anything.
- * It also fails where two files have one name, or declare one type or class: see NAME_FAMILIES.
+ * It also fails where two files have one name, or declare one type or class (see NAME_FAMILIES), and where a file of src, bin
+ * or python is longer than MAX_LINES.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -47,6 +48,8 @@ const MAY_IMPORT = {
 const LAZY = ['cli'];
 /** Folders whose files have the same names: implementations of one interface. */
 const NAME_FAMILIES = /^src\/storage\/(?:file|redis)\//;
+
+const MAX_LINES = 500;
 
 const IMPORT =
   /(?:^|\n)\s*(?:import|export)\s(type\s)?[^;]*?from\s+'([^']+)'|(?:^|\n)import\s+'([^']+)'|(\bimport)\(\s*'([^']+)'\s*\)/g;
@@ -98,6 +101,14 @@ for (const path of readdirSync('src', { recursive: true }).sort()) {
   const names = new Set();
   for (const [, name] of readFileSync(file, 'utf8').matchAll(EXPORTED)) names.add(name);
   for (const name of names) declare('exported name', name, file);
+}
+
+const sources = ['src', 'bin', 'python'].flatMap((root) =>
+  readdirSync(root, { recursive: true }).map((path) => join(root, path)),
+);
+for (const file of sources.filter((path) => /\.(?:ts|cjs|mjs|py)$/.test(path)).sort()) {
+  const lines = readFileSync(file, 'utf8').split('\n').length - 1;
+  if (lines > MAX_LINES) wrong.push(`${file} has ${lines} lines; split it below ${MAX_LINES}.`);
 }
 for (const line of wrong) console.error(line);
 console.log(`Checked the imports of ${count} files.`);
