@@ -6,10 +6,10 @@
 import { chmod, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { answerFromProcess } from '../lib/deadline.ts';
-import { systemCode } from '../lib/errno.ts';
 import { folderSize } from '../lib/folder-size.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
 import { finishProcess, startProcess } from '../lib/run-process.ts';
+import { systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
   type AgentProgram,

@@ -1,7 +1,7 @@
 /** How commands fail: exit codes, errors for a wrong command line, and the wording and printing of every failure. */
 
 import { getSystemErrorMessage } from 'node:util';
-import { systemCode } from '../lib/errno.ts';
+import { systemCode } from '../lib/values.ts';
 import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ResultEvent, Status } from '../protocol/execution-events.ts';

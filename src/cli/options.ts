@@ -1,6 +1,7 @@
 /** Commander options made from the table of settings, and parsers for values of options. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { messageOf } from '../lib/values.ts';
 import { type Given, holdsPassword, isSetting, type Setting, type SettingGroup, seconds } from '../settings/setting.ts';
 import { UsageError } from './command-errors.ts';
 
@@ -45,7 +46,7 @@ function settingParser<T>(setting: Setting<T>): (text: string, before: unknown) 
       const parts = kind.separator === ',' ? kind.parse(text) : [text];
       return [before ?? [], parts].flat();
     } catch (error) {
-      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+      throw new InvalidArgumentError(messageOf(error));
     }
   };
 }
@@ -94,7 +95,7 @@ export function parseSeconds(text: string): number {
   try {
     return seconds.parse(text);
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }
 

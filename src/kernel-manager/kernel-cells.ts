@@ -4,6 +4,7 @@ import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
 import { SerialQueue } from '../lib/queues.ts';
+import { asError } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, Status } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
@@ -132,7 +133,7 @@ export class KernelCells {
       signal?.addEventListener('abort', interrupt, { once: true });
       await this.#execute(execution, transaction);
     } catch (error) {
-      execution.abandon(error instanceof Error ? error : new Error(String(error)));
+      execution.abandon(asError(error));
     } finally {
       signal?.removeEventListener('abort', cancel);
       signal?.removeEventListener('abort', interrupt);

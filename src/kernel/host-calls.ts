@@ -1,6 +1,7 @@
 /** Calls from running code to the host: input(), and methods of the namespaces. Bounded; each call gets exactly one reply. */
 
 import { giveWay } from '../lib/event-loop.ts';
+import { asError } from '../lib/values.ts';
 import { errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/execution-events.ts';
@@ -333,7 +334,7 @@ async function encodeInSlices(method: string, value: PyValue): Promise<Buffer> {
 function encodeRefusal(error: unknown): Buffer {
   if (!(error instanceof CellaError)) {
     // A bug in Cella: the operator sees the details; the code learns only that an error happened.
-    process.emitWarning(error instanceof Error ? error : new Error(String(error)));
+    process.emitWarning(asError(error));
     return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out, and has said why.'] });
   }
   return encodeValue({ error: [error.code, kindOf(error), error.message] });

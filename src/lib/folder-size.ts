@@ -2,7 +2,7 @@
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink, realpath } from 'node:fs/promises';
-import { systemCode } from './errno.ts';
+import { systemCode } from './values.ts';
 
 /** What an entry without data takes on disk. */
 const ENTRY_BYTES = 512;

@@ -2,7 +2,7 @@
 
 import { constants, type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { systemCode } from './errno.ts';
+import { systemCode } from './values.ts';
 
 export type OwnFile =
   | { readonly kind: 'missing' }

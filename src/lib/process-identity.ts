@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { systemCode } from './errno.ts';
+import { systemCode } from './values.ts';
 
 export interface ProcessStat {
   readonly pid: number;

@@ -1,6 +1,7 @@
 /** Parses YAML with bounded aliases, and finds the line of each part. */
 
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import { messageOf } from './values.ts';
 
 /** Limits alias expansion: a few lines of aliases can expand to gigabytes. */
 const MAX_ALIASES = 100;
@@ -36,7 +37,7 @@ export class YamlDocument {
       return new YamlDocument(document.toJS({ maxAliasCount: MAX_ALIASES }), document, lines);
     } catch (error) {
       // Too many aliases, or more nesting than the stack holds.
-      return { reason: firstLine(error instanceof Error ? error.message : String(error)), line: undefined };
+      return { reason: firstLine(messageOf(error)), line: undefined };
     }
   }
 

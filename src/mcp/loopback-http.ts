@@ -16,8 +16,8 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server';
-import { systemCode } from '../lib/errno.ts';
 import { readOwnFile } from '../lib/private-file.ts';
+import { messageOf, systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { LogLine } from './execution-result.ts';
 import { LegacyConnections } from './mcp-server.ts';
@@ -201,6 +201,6 @@ function checkToken(token: string, where: string): string {
 }
 
 function tokenError(path: string, cause: unknown): CellaError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return new CellaError('INVALID_OPTIONS', `The token cannot be read from ${path}: ${reason}.`, { cause });
 }

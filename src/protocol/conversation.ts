@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { omitUndefined } from '../lib/omit-undefined.ts';
+import { omitUndefined } from '../lib/values.ts';
 import {
   AgentLogEvent,
   FileChangeKind,

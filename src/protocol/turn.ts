@@ -1,6 +1,7 @@
 /** Turns of coding agents: prompts, results, tokens and cost, and the agents that a session can use. */
 
 import { z } from 'zod';
+import { messageOf } from '../lib/values.ts';
 import type { ErrorCode } from './error-codes.ts';
 import { CellaError } from './errors.ts';
 import { boundedList } from './parse.ts';
@@ -63,10 +64,7 @@ export type AgentFailure = z.infer<typeof AgentFailure>;
 
 /** Only code, message and advice go out, never a stack. `unknown`: the code of errors that have none. */
 export function toAgentFailure(cause: unknown, unknown: ErrorCode = 'RUNNER_FAILED'): AgentFailure {
-  const error =
-    cause instanceof CellaError
-      ? cause
-      : new CellaError(unknown, cause instanceof Error ? cause.message : String(cause));
+  const error = cause instanceof CellaError ? cause : new CellaError(unknown, messageOf(cause));
   const { code, message, advice } = error.toJSON();
   return { code, message, advice };
 }

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { describeRunFailure, parseJsonOrUndefined } from '../interpreter/find-python.ts';
 import { kernelPackage } from '../interpreter/package-file.ts';
-import { systemCode } from '../lib/errno.ts';
 import { runProgram } from '../lib/process-end.ts';
+import { systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { describeProblems } from '../protocol/parse.ts';
 import { firstUids } from './sandbox-user.ts';

@@ -1,7 +1,7 @@
 /** Folders that a caller names for a sandbox: whether they are allowed, how to mount them, and how to recognise them later. */
 
 import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
-import { systemCode } from '../lib/errno.ts';
+import { messageOf, systemCode } from '../lib/values.ts';
 import type { FolderId, Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
 
@@ -68,7 +68,7 @@ export function folderProblem(path: string, cause: unknown): string {
   if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${path}`;
   if (code === 'EEXIST') return `${path} is not a folder`;
   if (code === 'EACCES') return `this user may not open the folder ${path}`;
-  return `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`;
+  return `${path} cannot be used: ${messageOf(cause)}`;
 }
 
 /** A folder that code may change. A root host mounts it under its owner; any other host needs write access itself. */

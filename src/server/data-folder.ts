@@ -5,8 +5,8 @@ import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { programsDir } from '../agents/installed-programs.ts';
-import { systemCode } from '../lib/errno.ts';
 import { replacePrivateFile } from '../lib/private-file.ts';
+import { messageOf, systemCode } from '../lib/values.ts';
 import { SERVER_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { ServerFile } from '../protocol/server-info.ts';
@@ -107,7 +107,7 @@ async function statIfThere(path: string): Promise<Stats | undefined> {
     return await stat(path);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined;
-    const message = `${path} cannot be used: ${error instanceof Error ? error.message : String(error)}.`;
+    const message = `${path} cannot be used: ${messageOf(error)}.`;
     throw new CellaError('INVALID_OPTIONS', message, { cause: error });
   }
 }

@@ -5,6 +5,7 @@
 
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { type Logger, pino } from 'pino';
+import { messageOf } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { LogLevel } from '../settings/settings-table.ts';
 
@@ -180,7 +181,7 @@ function openFile(path: string): number {
     const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
     return openSync(path, flags, 0o600);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { cause });
   }
 }

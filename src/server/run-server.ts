@@ -5,6 +5,7 @@
 
 import { join } from 'node:path';
 import { missingPythonWarning } from '../interpreter/find-python.ts';
+import { messageOf } from '../lib/values.ts';
 import { SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ServerConfig } from '../settings/server-config.ts';
@@ -277,10 +278,6 @@ function asOneError(error: unknown): unknown {
 /** In the order of their occurrence. */
 function allOf(error: unknown): unknown[] {
   return error instanceof SuppressedError ? [...allOf(error.suppressed), ...allOf(error.error)] : [error];
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function asCellaError(error: unknown): CellaError {

@@ -5,6 +5,7 @@
 
 import { readFileSync } from 'node:fs';
 import { constants, open, readFile } from 'node:fs/promises';
+import { messageOf } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ServerConfig } from '../settings/server-config.ts';
 
@@ -57,7 +58,7 @@ export async function readTls({ tlsCert, tlsKey }: Exposure) {
   if (tlsCert === undefined || tlsKey === undefined) return undefined;
   const unreadable = (path: string) => (cause: unknown) => {
     if (cause instanceof CellaError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = messageOf(cause);
     throw new CellaError('INVALID_OPTIONS', `${path} cannot be read: ${why}.`, { cause });
   };
   return {

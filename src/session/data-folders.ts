@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import { systemCode } from '../lib/errno.ts';
 import { isStable } from '../lib/private-file.ts';
 import { isProcessAlive } from '../lib/process-identity.ts';
+import { systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { checkFoldersAnswer } from '../sandbox/folder-answers.ts';
 import { checkFolderId, folderProblem, resolveFolder } from '../sandbox/named-folders.ts';

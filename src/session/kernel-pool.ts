@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { type KernelSlots, LimitedKernelSlots, SlotWaiters } from '../kernel-manager/kernel-slots.ts';
 import { IdleTimeout } from '../lib/deadline.ts';
-import { omitUndefined } from '../lib/omit-undefined.ts';
+import { omitUndefined } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
 import { AgentKey } from '../protocol/session-info.ts';

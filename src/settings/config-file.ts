@@ -7,6 +7,7 @@ import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
 import { readOwnFile } from '../lib/private-file.ts';
 import { suggest } from '../lib/suggest.ts';
+import { messageOf } from '../lib/values.ts';
 import { describeYamlProblem, YamlDocument } from '../lib/yaml-document.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { holdsPassword, type Setting, type ValueType } from './setting.ts';
@@ -23,7 +24,7 @@ export interface ConfigPlace {
 /** The variables that the file stands for. */
 export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly<Record<string, string>>> {
   const file = await readOwnFile(path, { maxBytes: MOST_BYTES, followLinks: true, mayBeRoots: true }).catch((error) => {
-    throw unusable(path, error instanceof Error ? error.message : String(error), error);
+    throw unusable(path, messageOf(error), error);
   });
   if (file.kind === 'missing') {
     if (named) throw unusable(path, 'it is not there');

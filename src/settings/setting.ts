@@ -1,6 +1,7 @@
 /** One setting: how to write its value as a flag, as a variable and in a config file. The first of these that is set wins. */
 
 import type { ZodType, z } from 'zod';
+import { messageOf } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 export interface ValueType<T> {
@@ -248,7 +249,7 @@ export function resolveSetting(setting: Setting, given: unknown, variables: Vari
   try {
     return type.parse(text);
   } catch (cause) {
-    const problem = cause instanceof Error ? cause.message : String(cause);
+    const problem = messageOf(cause);
     const advice = flag === '' ? 'Correct it.' : `Correct it, or use ${flag.replace(/ .*/, '')}.`;
     throw new CellaError('INVALID_OPTIONS', `${variable} is ${JSON.stringify(text)}. ${problem}`, { advice });
   }

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { omitUndefined } from '../../src/lib/omit-undefined.ts';
+import { omitUndefined } from '../../src/lib/values.ts';
 import { LyingModel, toolUse } from '../support/agents/lying-model.ts';
 import { sharedProgram } from '../support/agents/shared-agents.ts';
 import { canRunDocker } from '../support/docker/docker.ts';

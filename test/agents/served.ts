@@ -6,7 +6,7 @@ import type { Client } from '../../src/client/client.ts';
 import type { ClientSession } from '../../src/client/client-session.ts';
 import { connect } from '../../src/client/index.ts';
 import type { SessionRequest } from '../../src/client/resources.ts';
-import { omitUndefined } from '../../src/lib/omit-undefined.ts';
+import { omitUndefined } from '../../src/lib/values.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import type { PermissionDecision, PermissionRequest } from '../../src/protocol/permission.ts';
 import { AGENT_PATHS } from '../../src/sandbox/mount-points.ts';

@@ -1,4 +1,5 @@
 /** Shows one turn of a coding agent at the terminal: prints events, asks questions, and stops the turn on Ctrl-C. */
+import { messageOf } from '../../lib/values.ts';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionDecision } from '../../protocol/permission.ts';
@@ -155,10 +156,7 @@ export class ShownTurn {
   async #fail(error: unknown): Promise<void> {
     // The log says who decided.
     if (error instanceof CellaError && error.code === 'ALREADY_RESOLVED') return;
-    await this.#context.terminal.errLines(
-      escapeControlsKeepLines(error instanceof Error ? error.message : String(error)),
-      'red',
-    );
+    await this.#context.terminal.errLines(escapeControlsKeepLines(messageOf(error)), 'red');
   }
 }
 

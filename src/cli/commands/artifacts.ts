@@ -6,7 +6,7 @@ import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Option } from 'commander';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { type ArtifactFacts, type ArtifactInfo, isTextArtifact } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';

@@ -1,6 +1,7 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
 import { InvalidArgumentError, Option } from 'commander';
+import { messageOf } from '../../lib/values.ts';
 import type { ServeMcpOptions } from '../../mcp/serve-mcp.ts';
 import { port } from '../../settings/setting.ts';
 import { settings } from '../../settings/settings-table.ts';
@@ -111,7 +112,7 @@ function parsePort(text: string): number {
   try {
     return port.parse(text);
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    throw new InvalidArgumentError(messageOf(error));
   }
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { answerFromProcess, settlesWithin } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServerConfig } from '../../settings/server-config.ts';
 import { Exit } from '../command-errors.ts';
@@ -87,7 +88,7 @@ function openLog(dataDir: string): ServerLog {
     fchmodSync(fd, 0o600);
     return { path, fd, start: fstatSync(fd).size };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     const advice = 'Choose a data folder that this user can write to, with --data.';
     throw new CellaError('INVALID_OPTIONS', `The log ${path} cannot be written: ${reason}.`, { advice, cause });
   }

@@ -5,6 +5,7 @@ import { constants } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
+import { messageOf } from '../../lib/values.ts';
 import { type ErrorCode, errorCodes } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServerConfig } from '../../settings/server-config.ts';
@@ -130,7 +131,7 @@ export function parseReadyMessage(text: string): StartedServer | undefined {
 function toReadyFailure(error: unknown): { code: string; message: string; advice?: string | undefined } {
   // An error without its own advice gets the waiting command's advice.
   if (error instanceof CellaError) return { code: error.code, message: error.message, advice: error.ownAdvice };
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return { code: 'UNEXPECTED', message };
 }
 

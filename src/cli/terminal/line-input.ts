@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { onAbort } from '../../lib/abort.ts';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { UsageError } from '../command-errors.ts';
 
 export interface LineRequest {

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
 import { raceAbort } from '../../lib/abort.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { firstProblem } from '../../protocol/parse.ts';
 import { DEFAULT_IMAGE } from './image-names.ts';
@@ -181,7 +182,7 @@ export function reasonOf(error: unknown): string {
   const problem = connectionProblem(error);
   if (problem !== undefined) return problem;
   const reported = EngineMessage.safeParse(EngineReply.safeParse(error).data?.json).data?.message;
-  const text = reported ?? (error instanceof Error ? error.message : String(error));
+  const text = reported ?? messageOf(error);
   return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '').slice(0, 1000);
 }
 

@@ -15,8 +15,8 @@ import {
   probeProgram,
 } from '../../interpreter/find-python.ts';
 import { type KernelSources, readKernelSources } from '../../interpreter/package-file.ts';
-import { systemCode } from '../../lib/errno.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
+import { messageOf, systemCode } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { imageUnusable, type RunResult, runThrowaway, type ThrowawayRun } from './container.ts';
@@ -181,7 +181,7 @@ function isReference(image: string): boolean {
 }
 
 function notKept(folder: string, cause: unknown): CellaError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = messageOf(cause);
   return new CellaError('STORAGE_FAILED', `What an image says of itself cannot be kept in ${folder}: ${why}.`, {
     cause,
   });

@@ -2,6 +2,7 @@
 
 import { realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
+import { asError } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileChange } from '../../protocol/workspace-models.ts';
 import type { BasePaths, EnvironmentFileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
@@ -65,7 +66,7 @@ export abstract class EnvironmentFiles {
         roots.set(at.root, inRoot);
         inRoot.push({ index, path: at.path, content: bytesOf(content) });
       } catch (error) {
-        results[index] = { path, ok: false, error: error instanceof Error ? error : new Error(String(error)) };
+        results[index] = { path, ok: false, error: asError(error) };
       }
     }
     for (const [root, inRoot] of roots) {

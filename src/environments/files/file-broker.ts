@@ -13,6 +13,7 @@ import { z } from 'zod';
 import { findPython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { LineSplitter } from '../../lib/line-splitter.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 
@@ -333,7 +334,7 @@ function allStuck(): Error {
 }
 
 function gone(cause: unknown): CellaError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = messageOf(cause);
   return new CellaError('STORAGE_FAILED', `The process that reaches files of sessions did not answer: ${why}.`, {
     cause,
   });

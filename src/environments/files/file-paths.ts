@@ -1,6 +1,6 @@
 /** Workspace paths as clients write them, and errors about them. */
 
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 const MOST_PARTS = 64;

@@ -6,7 +6,7 @@
 
 import { constants, type Stats } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { folderIdOfStats, isSameFolder } from '../../sandbox/named-folders.ts';
 import { errorOf, folderReplaced } from './file-paths.ts';
 import type { FilesRoot } from './session-files.ts';

@@ -4,7 +4,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { opendir, readdir, realpath, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { invalidPath } from './file-paths.ts';
 import { OpenDirectory } from './open-directory.ts';
 

@@ -1,8 +1,8 @@
 /** A session's files for its clients: list, read, write, move, delete and watch, only within the workspace. */
 
 import type { FileHandle } from 'node:fs/promises';
-import { systemCode } from '../../lib/errno.ts';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
+import { asError, systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileChange } from '../../protocol/workspace-models.ts';
 import type { FileEntry } from '../environment.ts';
@@ -173,7 +173,7 @@ export async function writeMany(files: FilesInTurn, contents: readonly FileConte
   const results = new Array<Error | undefined>(contents.length).fill(undefined);
   const fail = (index: number, path: string, error: unknown) => {
     const problem = toFileError(path, error);
-    results[index] = problem instanceof Error ? problem : new Error(String(problem));
+    results[index] = asError(problem);
   };
   const last = new Map<string, { index: number; path: string; content: Uint8Array }>();
   for (const [index, { path, content }] of contents.entries()) {

@@ -2,6 +2,7 @@
 
 import type { ByteSource } from '../../kernel/kernel-connection.ts';
 import { BufferedFrameConnection } from '../../kernel/kernel-connection.ts';
+import { asError } from '../../lib/values.ts';
 import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import type { RingBuffer, SharedMemory } from './shared-memory.ts';
 
@@ -73,7 +74,7 @@ export class FramePipe extends BufferedFrameConnection {
       try {
         for (const frame of this.#decoder.push(chunk.subarray(0, count))) this.#give(frame);
       } catch (problem) {
-        this.end(problem instanceof Error ? problem : new Error(String(problem)));
+        this.end(asError(problem));
       }
     }
   }

@@ -12,6 +12,7 @@ import { packageFile } from '../../interpreter/package-file.ts';
 import type { KernelConnection } from '../../kernel/kernel-connection.ts';
 import { endsAfterKill, leaveThread, signalName } from '../../lib/process-end.ts';
 import { memoize } from '../../lib/single-flight.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type Frame, FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
 import { fromKernel, parseSnapshotTaken } from '../../protocol/kernel-payloads.ts';
@@ -242,7 +243,7 @@ export class PyodideWorkerClient {
     try {
       this.#decoder.push(rest);
     } catch (problem) {
-      this.#ending ??= this.#lost(problem instanceof Error ? problem.message : String(problem));
+      this.#ending ??= this.#lost(messageOf(problem));
       void this.close();
     }
   }
@@ -345,7 +346,7 @@ export interface Pyodide {
 
 export const findPyodide: () => Promise<Pyodide> = memoize(() =>
   readPyodide().catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = messageOf(cause);
     throw new CellaError('TEMPLATE_FAILED', `The package pyodide cannot be used: ${why}. Run: npm ci`, { cause });
   }),
 );

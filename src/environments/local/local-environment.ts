@@ -2,8 +2,8 @@
 
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { type StartOptions, startProcess } from '../../lib/run-process.ts';
+import { messageOf, systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { folderId } from '../../sandbox/named-folders.ts';
 import { enterGroup, killTagged, killTree, newProcessTag, removeGroups, termTree } from '../../sandbox/process-tree.ts';
@@ -165,7 +165,7 @@ function begin(argv: readonly string[], options: StartOptions): ReturnType<typeo
 
 function notStarted(program: string | undefined, error: unknown): CellaError {
   const missing = systemCode(error) === 'ENOENT';
-  const reason = missing ? 'there is no such program' : error instanceof Error ? error.message : String(error);
+  const reason = missing ? 'there is no such program' : messageOf(error);
   return new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });

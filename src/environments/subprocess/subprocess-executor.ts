@@ -6,6 +6,7 @@ import { probePython } from '../../interpreter/find-python.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
+import { asError } from '../../lib/values.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
 import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -94,7 +95,7 @@ class TemplateTransport implements SupervisorTransport {
     } catch (cause) {
       control.close();
       for (const pipe of pipes) pipe.close();
-      const reason = cause instanceof Error ? cause : new Error(String(cause));
+      const reason = asError(cause);
       throw 'code' in reason && reason.code === 'ENOENT' ? isolationError('template', reason.message) : reason;
     } finally {
       this.#template.confirmOpened(id);

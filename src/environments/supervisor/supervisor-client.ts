@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { FrameConnection, KernelConnection } from '../../kernel/kernel-connection.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
 import { signalName } from '../../lib/process-end.ts';
+import { asError } from '../../lib/values.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
 import { ExitCode, type Frame, FrameType } from '../../protocol/kernel-frames.ts';
 import {
@@ -85,7 +86,7 @@ export class SupervisorClient implements PrestartableHost {
         } catch (problem) {
           // Pid 1 violated the protocol: give up the whole environment.
           this.#supervisor.close();
-          this.#disconnected(problem instanceof Error ? problem : new Error(String(problem)));
+          this.#disconnected(asError(problem));
         }
       },
       (problem) => this.#disconnected(problem),

@@ -6,6 +6,7 @@
 import { constants, openSync } from 'node:fs';
 import { connect, Socket } from 'node:net';
 import { BufferedFrameConnection, type ByteSource } from '../../kernel/kernel-connection.ts';
+import { asError } from '../../lib/values.ts';
 import { encodeFrame, FrameDecoder } from '../../protocol/kernel-frames.ts';
 import type { Attach, ProgramSpec } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
@@ -118,7 +119,7 @@ export class FrameSocket extends BufferedFrameConnection {
     try {
       for (const frame of this.#decoder.push(chunk)) this.deliver(frame);
     } catch (problem) {
-      this.#end(problem instanceof Error ? problem : new Error(String(problem)));
+      this.#end(asError(problem));
       this.#socket.destroy();
     }
   }

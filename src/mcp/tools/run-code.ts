@@ -10,6 +10,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { messageOf } from '../../lib/values.ts';
 import { type Elicitation, parseElicitation } from '../elicitation.ts';
 import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from '../mcp-executions.ts';
 import { AgentKeyArgument, asToolResult, type ToolContext, textResult } from './tool-context.ts';
@@ -141,7 +142,7 @@ export class RunCodeCall implements CallClient, Disposable {
     } catch (error) {
       elicitation.settle({
         kind: 'declined',
-        reason: `the client could not ask: ${error instanceof Error ? error.message : error}`,
+        reason: `the client could not ask: ${messageOf(error)}`,
       });
     }
   }

@@ -4,6 +4,7 @@ import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { parseJsonOrUndefined } from '../../interpreter/find-python.ts';
+import { messageOf } from '../../lib/values.ts';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { copyReadOnly, type InstallWorkspace, openInstallWorkspace } from './install-workspace.ts';
 import { requirementsText } from './installers.ts';
@@ -66,7 +67,7 @@ export async function buildSet(plan: BuildPlan, { signal, progress }: PackagePro
   try {
     await freeze(filled.folder, workspace.copy, { ...facts, requirements: [...requirements] });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
   }
   if (signal.aborted) throw installAborted();

@@ -21,6 +21,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ownProcess, processState } from '../../lib/process-identity.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type SandboxUser, sandboxUser } from '../../sandbox/sandbox-user.ts';
 
@@ -126,7 +127,7 @@ async function isAbandoned(path: string, name: string): Promise<boolean> {
 }
 
 export function folderError(what: string, cause: unknown): CellaError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = messageOf(cause);
   return new CellaError('STORAGE_FAILED', `${what}: ${why}.`, { cause });
 }
 

@@ -5,6 +5,7 @@
 
 import { join } from 'node:path';
 import { type ProcessEnd, runProcess } from '../../lib/run-process.ts';
+import { messageOf } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
 import type { SandboxUser } from '../../sandbox/sandbox-user.ts';
 import type { InstallWorkspace } from './install-workspace.ts';
@@ -58,7 +59,7 @@ export async function runInstaller(run: InstallerRun): Promise<InstallerOutcome>
     return { ending: timedOut ? { kind: 'timed-out' } : { kind: 'ended', ...exit }, lines };
   } catch (error) {
     // For example if root may not switch to another user.
-    return { ending: { kind: 'not-started', reason: error instanceof Error ? error.message : String(error) }, lines };
+    return { ending: { kind: 'not-started', reason: messageOf(error) }, lines };
   }
 }
 

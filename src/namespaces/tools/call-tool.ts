@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { raceAbort } from '../../lib/abort.ts';
 import { Semaphore } from '../../lib/queues.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ApprovalRequest, Approve } from '../../protocol/permission.ts';
 import type { CommandRunner } from '../../protocol/process.ts';
@@ -108,7 +109,7 @@ async function askApproval(
   const asked = context
     .whileAsking(() => approve({ ...request, signal: context.signal }))
     .catch((error: unknown) => {
-      throw refusedError(request, `nobody could be asked (${error instanceof Error ? error.message : String(error)})`);
+      throw refusedError(request, `nobody could be asked (${messageOf(error)})`);
     });
   const answer = await raceAbort(asked, context.signal, () => abortedError(calleeOf(request)));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;

@@ -4,6 +4,7 @@ import type { Stats } from 'node:fs';
 import { opendir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { giveWay } from '../../lib/event-loop.ts';
+import { messageOf } from '../../lib/values.ts';
 
 export const MOST_YAML_BYTES = 256 * 1024;
 /** Of one folder: all of them are looked at for each call. */
@@ -48,7 +49,7 @@ export async function yamlFiles(folder: string): Promise<YamlFolder> {
   } catch (error) {
     return {
       files: [],
-      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${reason(error)}.` },
+      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${messageOf(error)}.` },
     };
   }
 }
@@ -65,10 +66,6 @@ export async function fileSource({ path, name, facts }: YamlFile): Promise<Defin
   try {
     return { where: path, name, text: await readFile(path, 'utf8') };
   } catch (error) {
-    return unread(reason(error));
+    return unread(messageOf(error));
   }
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

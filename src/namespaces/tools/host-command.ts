@@ -1,7 +1,7 @@
 /** Runs programs on the host, for tools with `runs_on: host`. */
 
-import { systemCode } from '../../lib/errno.ts';
 import { runProcess } from '../../lib/run-process.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/process.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';

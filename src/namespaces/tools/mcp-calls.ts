@@ -10,6 +10,7 @@ import {
   type Tool,
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier, ParameterType, type ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
@@ -117,7 +118,7 @@ export function schemaProblem(
     const result = new SchemaValidator().getValidator(Schema.parse(schema))(values);
     return result.valid ? undefined : result.errorMessage;
   } catch (error) {
-    return `the server's own schema cannot be used (${error instanceof Error ? error.message : String(error)})`;
+    return `the server's own schema cannot be used (${messageOf(error)})`;
   }
 }
 

@@ -15,6 +15,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
 import { type StartedProcess, startProcess } from '../../lib/run-process.ts';
+import { messageOf } from '../../lib/values.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
@@ -247,7 +248,7 @@ export class ChildProcessTransport implements Transport {
     try {
       for await (const message of messagesOf(server.stdout)) this.onmessage?.(message);
     } catch (error) {
-      this.#stderr = error instanceof Error ? error.message : String(error);
+      this.#stderr = messageOf(error);
       server.kill();
     }
   }

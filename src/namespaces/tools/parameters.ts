@@ -1,7 +1,7 @@
 /** The parameters of a tool and of its recipes: their YAML, the call signature, and checks of values. */
 
 import { z } from 'zod';
-import { omitUndefined } from '../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier, ItemType, type ParameterType, type ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';

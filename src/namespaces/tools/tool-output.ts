@@ -1,6 +1,7 @@
 /** Output of programs and servers as values for Python: JSON that keeps all digits, and bounded text. */
 
 import { giveWay } from '../../lib/event-loop.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 
@@ -23,7 +24,7 @@ export async function parseToolJson(text: string, what: string): Promise<PyValue
     return value;
   } catch (error) {
     // A RangeError if the nesting exceeds the stack.
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new CellaError('TOOL_FAILED', `${what} is not JSON that can be used: ${reason}.`, { cause: error });
   }
 }

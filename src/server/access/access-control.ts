@@ -1,8 +1,8 @@
 /** Who may use the server: opens users, tokens, logins and the audit log, and makes the first user and its admin token. */
 
 import { dirname, join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder, type OwnFile, readOwnFile, replacePrivateFile } from '../../lib/private-file.ts';
+import { systemCode } from '../../lib/values.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import type { Clock, Storage, TrimLimits } from '../../storage/contract.ts';
 import { guarded, storageFailed } from '../../storage/file/file-errors.ts';

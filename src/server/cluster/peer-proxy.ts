@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream';
 import { WebSocket } from 'ws';
 import { onAbort } from '../../lib/abort.ts';
 import { toStream } from '../../lib/node-web.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
@@ -86,7 +87,7 @@ export function endToEndHeaders(headers: IncomingMessage['headersDistinct']): Re
 }
 
 function unanswered(cause: unknown): CellaError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   const message = `The server that has this session did not answer (${reason}). What was asked of it may have been done.`;
   return new CellaError('SESSION_ELSEWHERE', message, { cause, details: { retryAfterMs: AGAIN_MS } });
 }

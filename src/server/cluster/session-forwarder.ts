@@ -5,7 +5,7 @@
 
 import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
-import { omitUndefined } from '../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';

@@ -4,7 +4,6 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import { link, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { systemCode } from '../../lib/errno.ts';
 import {
   makePrivateFolder,
   readOwnFile,
@@ -12,6 +11,7 @@ import {
   syncFolder,
   writePrivateFile,
 } from '../../lib/private-file.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { guarded } from '../../storage/file/file-errors.ts';
 

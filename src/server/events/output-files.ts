@@ -3,7 +3,7 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import { newFileId } from '../ids.ts';

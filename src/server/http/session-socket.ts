@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import { inTurns } from '../../lib/event-loop.ts';
 import { MOST_CLIENT_EFFORT, SMALL_BYTES, scanInSteps, tryParseJson } from '../../lib/json-scanner.ts';
-import { omitUndefined } from '../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../lib/values.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';

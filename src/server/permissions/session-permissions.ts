@@ -3,7 +3,7 @@
  * their decisions and the rules that decide without asking.
  */
 
-import { omitUndefined } from '../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {
   type Approval,

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Process } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { type TurnResult, toAgentFailure } from '../../protocol/turn.ts';
@@ -170,7 +171,7 @@ export class AgentRunner {
   }
 
   #note(error: unknown): void {
-    this.#parts.log(this.id, `its transcript could not be saved: ${error instanceof Error ? error.message : error}`);
+    this.#parts.log(this.id, `its transcript could not be saved: ${messageOf(error)}`);
   }
 
   #pingLater(): void {

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { removeDiscarded } from '../../environments/files/remove-tree.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import type {
@@ -379,7 +380,7 @@ function notSaved(sessions: readonly ServerSession[], cause: unknown): CellaErro
   const named = sessions.slice(0, MAX_NAMED).map(({ id, definition }) => `${id} (${definition.agentKey})`);
   const more = sessions.length > MAX_NAMED ? [`${sessions.length - MAX_NAMED} more`] : [];
   const who = `${sessions.length === 1 ? 'Session' : 'Sessions'} ${[...named, ...more].join(', ')}`;
-  const message = `${who} could not be saved: ${cause instanceof Error ? cause.message : String(cause)}`;
+  const message = `${who} could not be saved: ${messageOf(cause)}`;
   const details = { sessions: sessions.map(({ id }) => id) };
   if (!(cause instanceof CellaError)) return new CellaError('INTERNAL', message, { cause, details });
   const { code, ownAdvice: advice } = cause;

@@ -2,6 +2,7 @@
 
 import { onAbort } from '../../lib/abort.ts';
 import { SerialQueue } from '../../lib/queues.ts';
+import { asError } from '../../lib/values.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
@@ -249,7 +250,7 @@ export class SessionTurns {
       this.#checkOpen();
     } catch (error) {
       this.#live.delete(id);
-      turn.fail(error instanceof Error ? error : new Error(String(error)));
+      turn.fail(asError(error));
       throw error;
     }
     onAbort(turn.signal, () => {

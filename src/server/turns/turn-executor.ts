@@ -4,7 +4,7 @@
  */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import { omitUndefined } from '../../lib/omit-undefined.ts';
+import { asError, omitUndefined } from '../../lib/values.ts';
 import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { TurnInfo, TurnResult, TurnStatus } from '../../protocol/turn.ts';
@@ -50,7 +50,7 @@ export class TurnExecutor {
       await this.#begin(turn, events);
     } catch (error) {
       // The caller gets the error at once; the record follows when storage works.
-      turn.fail(error instanceof Error ? error : new Error(String(error)));
+      turn.fail(asError(error));
       return await this.finish(turn, resultOfFailure(error, turn.reason));
     }
     await this.finish(turn, await this.#run(turn, events));

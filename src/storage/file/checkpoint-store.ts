@@ -3,11 +3,11 @@
 import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { systemCode } from '../../lib/errno.ts';
 import { folderSize } from '../../lib/folder-size.ts';
 import { parseOwnJson } from '../../lib/own-json.ts';
 import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { KeyedSerialQueue } from '../../lib/queues.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { CHECKPOINT_FORMAT, type Manifest, type Segment } from '../../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointSummary, CheckpointWriter, DamagedCheckpoint } from '../contract.ts';

@@ -1,6 +1,6 @@
 /** Turns errors of the file system and of SQLite into ones that name the file, the reason and what to do. */
 
-import { systemCode } from '../../lib/errno.ts';
+import { messageOf, systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
 const reasons: Readonly<Record<string, string>> = {
@@ -84,5 +84,3 @@ export function sqliteCode(error: unknown): number | undefined {
   if (systemCode(error) !== 'ERR_SQLITE_ERROR') return undefined;
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' ? error.errcode & 0xff : 0;
 }
-
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));

@@ -3,8 +3,8 @@
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, open, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { giveWay, sortedInSlices } from '../../lib/event-loop.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isName } from '../../protocol/namespace-models.ts';
 

@@ -2,8 +2,8 @@
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder } from '../../lib/private-file.ts';
+import { systemCode } from '../../lib/values.ts';
 
 import type { ProcessLiveness } from './locks.ts';
 

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import { type FileHandle, link, lstat, rename, rm, unlink } from 'node:fs/promises';
-import { systemCode } from '../../lib/errno.ts';
 import { giveWay } from '../../lib/event-loop.ts';
 import { isStable, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../contract.ts';

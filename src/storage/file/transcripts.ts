@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../../lib/errno.ts';
 import { makePrivateFolder, syncFolder } from '../../lib/private-file.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewTranscript, StoredTranscript, TranscriptStore } from '../contract.ts';
 import { readTranscript, writeTranscript } from '../transcript-text.ts';

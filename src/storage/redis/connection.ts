@@ -5,7 +5,7 @@
  */
 
 import type * as Redis from '@redis/client';
-import { systemCode } from '../../lib/errno.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {
   asList,

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { loadPyodide } from 'pyodide';
+import { messageOf } from '../../../lib/values.ts';
 import type { HelperTask, KernelTask, MemoryImageTask, WorkerMessage, WorkerTask } from '../shared-memory.ts';
 import { SharedMemory } from '../shared-memory.ts';
 import {
@@ -142,7 +143,7 @@ function endOf(error: unknown): WorkerMessage {
   if (typeof error === 'object' && error !== null && 'status' in error && typeof error.status === 'number') {
     return { exitCode: error.status };
   }
-  const [first = '', ...rest] = (error instanceof Error ? error.message : String(error)).split('\n');
+  const [first = '', ...rest] = messageOf(error).split('\n');
   // The error message follows the traceback's frames.
   return { problem: rest.find((line) => first.startsWith('Traceback') && /^\S/.test(line)) ?? first };
 }

@@ -2,6 +2,7 @@
 
 import { buffer } from 'node:stream/consumers';
 import { IdleTimeout } from '../../../lib/deadline.ts';
+import { messageOf } from '../../../lib/values.ts';
 import { decoded, withoutUser } from '../package-source.ts';
 import { Failed, type ResolverLimits } from './resolver-limits.ts';
 
@@ -119,7 +120,7 @@ export function isReachable(to: URL, from: URL): boolean {
 
 function unanswered(url: URL, error: unknown): Failed {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = messageOf(cause);
   return new Failed(`the package index did not answer (${displayUrl(url)}: ${why})`, 'all');
 }
 

@@ -2,7 +2,7 @@
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../../../lib/errno.ts';
+import { systemCode } from '../../../lib/values.ts';
 import type { Interpreter } from '../../../protocol/environment-spec.ts';
 import { parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { indexesOf, type PackageSource, withoutSecrets } from '../package-source.ts';

@@ -6,7 +6,7 @@
  */
 
 import { z } from 'zod';
-import { omitUndefined } from '../../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../../lib/values.ts';
 import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
 import {
   Count,

@@ -7,7 +7,7 @@
  */
 
 import { z } from 'zod';
-import { omitUndefined } from '../../../lib/omit-undefined.ts';
+import { omitUndefined } from '../../../lib/values.ts';
 import type { ErrorCode } from '../../../protocol/error-codes.ts';
 import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.ts';
 import {
