@@ -40,7 +40,7 @@ interface KernelRequestHooks {
   started(request: PendingKernelRequest): void;
 }
 
-type StartOptions<T> = Omit<KernelRequestOptions<T>, 'onTimeout'> & Partial<Pick<KernelRequestOptions<T>, 'onTimeout'>>;
+type RequestStart<T> = Omit<KernelRequestOptions<T>, 'onTimeout'> & Partial<Pick<KernelRequestOptions<T>, 'onTimeout'>>;
 
 export class KernelRequests {
   readonly #connection: KernelConnection;
@@ -102,7 +102,7 @@ export class KernelRequests {
   }
 
   /** Saving and loading can take long. A paused kernel that does not answer gets less time. */
-  #startLong<T>(settings: StartOptions<T>): KernelRequest<T> {
+  #startLong<T>(settings: RequestStart<T>): KernelRequest<T> {
     let leftMs = settings.timeoutMs;
     let silent = true;
     const checkProgress = async (): Promise<void> => {
@@ -127,7 +127,7 @@ export class KernelRequests {
     return request;
   }
 
-  #start<T>(id: number, settings: StartOptions<T>): KernelRequest<T> {
+  #start<T>(id: number, settings: RequestStart<T>): KernelRequest<T> {
     this.#hooks.checkIdle();
     const request = new KernelRequest(id, { onTimeout: () => this.#hooks.unanswered(), ...settings });
     this.#hooks.started(request);

@@ -14,7 +14,7 @@ const TURN_MS = 8;
 /** Trusts the grammar of a large text without checking it. */
 export async function parseOwnJson(text: Buffer, small = SMALL): Promise<unknown> {
   if (text.length <= small) return JSON.parse(text.toString());
-  const reader = new Reader(text);
+  const reader = new OwnJsonReader(text);
   const work = reader.value();
   for (;;) {
     const step = work.next();
@@ -27,7 +27,7 @@ const [QUOTE, BACKSLASH, LETTER_U, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CL
   ...Buffer.from('"\\u,[]{}'),
 ];
 
-class Reader {
+class OwnJsonReader {
   readonly #text: Buffer;
   #at = 0;
   #parts = 0;

@@ -11,16 +11,16 @@ import { milliseconds, TransactionPolicy } from './session-info.ts';
 export type MimeBundle = Readonly<Record<string, PyValue>>;
 
 /** The number of the execution that it belongs to, where it comes after that one's result. */
-interface Late {
+interface NumberedOutput {
   readonly execution?: number;
 }
 
-export interface OutputEvent extends Late {
+export interface OutputEvent extends NumberedOutput {
   readonly type: 'stdout' | 'stderr';
   readonly text: string;
 }
 
-export interface DisplayEvent extends Late {
+export interface DisplayEvent extends NumberedOutput {
   readonly type: 'display';
   readonly data: MimeBundle;
 }

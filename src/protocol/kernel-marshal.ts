@@ -22,13 +22,13 @@ export function decodeValue(bytes: Buffer): PyValue {
 
 /** The same, with how many items of lists and keys of dicts it has in all. */
 export function decodeCounted(bytes: Buffer): { readonly value: PyValue; readonly items: number } {
-  const reader = new Reader(bytes);
+  const reader = new MarshalReader(bytes);
   const value = reader.value(0);
   if (reader.offset !== bytes.length) throw new FrameError('bytes are left after a value');
   return { value, items: reader.items };
 }
 
-class Reader {
+class MarshalReader {
   offset = 0;
   items = 0;
   readonly #bytes: Buffer;

@@ -5,14 +5,18 @@ import type { LineSource } from '../terminal/line-input.ts';
 
 type Asked = Pick<SessionApi, 'isComplete' | 'complete'>;
 
-interface Reading {
+interface CellReadOptions {
   readonly prompts: boolean;
 }
 
 const MORE = '... ';
 
 /** Undefined if there are no more lines. */
-export async function readCell(session: Asked, lines: LineSource, { prompts }: Reading): Promise<string | undefined> {
+export async function readCell(
+  session: Asked,
+  lines: LineSource,
+  { prompts }: CellReadOptions,
+): Promise<string | undefined> {
   for (;;) {
     const complete = (text: string) => completionsOf(session, '', text);
     const line = await lines.read({ prompt: prompts ? '>>> ' : '', complete });
@@ -28,7 +32,7 @@ export async function finishCell(
   session: Asked,
   lines: LineSource,
   first: string,
-  { prompts }: Reading,
+  { prompts }: CellReadOptions,
 ): Promise<string | undefined> {
   let code = first;
   while (await needsMore(session, code)) {
@@ -43,7 +47,7 @@ export async function finishCell(
   return code;
 }
 
-interface BlockOptions extends Reading {
+interface BlockOptions extends CellReadOptions {
   /** Whether an empty line ends this block. */
   readonly isWhole: (block: string) => Promise<boolean>;
   readonly complete: (before: string, line: string) => ReturnType<typeof completionsOf>;
@@ -69,7 +73,7 @@ export async function readBlock(
 export async function readPythonBlock(
   session: Asked,
   lines: LineSource,
-  { prompts }: Reading,
+  { prompts }: CellReadOptions,
 ): Promise<string | undefined> {
   const isWhole = async (code: string) => !(await needsMore(session, code));
   const complete = (before: string, line: string) => completionsOf(session, before, line);

@@ -27,7 +27,7 @@ import { emptyInput, readText } from '../terminal/line-input.ts';
 
 const NAME = 'name of the skill';
 
-interface CreateFlags extends NamespaceFlags {
+interface CreateSkillFlags extends NamespaceFlags {
   readonly description?: string;
   readonly replace?: boolean;
 }
@@ -55,7 +55,7 @@ export function addSkills(define: DefineCommand, context: CommandContext, done: 
     .argument('<file>', 'Python with `async def run(...)`, or - to read it from stdin', parseText)
     .option('--description <text>', 'what it does (default: the docstring of the source)')
     .option('--replace', 'replace the skill of this name, if there is one')
-    .action(async (name: string, file: string, flags: CreateFlags) => {
+    .action(async (name: string, file: string, flags: CreateSkillFlags) => {
       const advice = 'Name a Python file, or - for stdin.';
       const source = await readText(file, { stdin: context.terminal.stdin, advice });
       const { description, replace = false } = flags;
@@ -68,7 +68,7 @@ export function addSkills(define: DefineCommand, context: CommandContext, done: 
   addRun(group, context, done);
 }
 
-interface RunFlags extends SessionFlags {
+interface RunSkillFlags extends SessionFlags {
   readonly args?: string;
   readonly timeout?: number;
   readonly json?: boolean;
@@ -81,7 +81,7 @@ function addRun(group: Command, context: CommandContext, done: Done): void {
     .option('--args <json>', 'all arguments as one JSON object')
     .option('--timeout <seconds>', 'stop the skill after this time', parseSeconds)
     .option('--json', 'print one JSON event per line, the result last')
-    .action(async (name: string, words: string[], flags: RunFlags) => {
+    .action(async (name: string, words: string[], flags: RunSkillFlags) => {
       const session = sessionOptions(flags, context.defaults);
       const { args, timeout: timeoutMs = 0, json = false } = flags;
       done(await runSkill({ name, words, args, session, timeoutMs, json }, context));

@@ -12,11 +12,11 @@ import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
 
-interface ListFlags extends JsonServerFlags {
+interface UserTokenFlags extends JsonServerFlags {
   readonly user?: string;
 }
 
-interface CreateFlags extends ListFlags {
+interface CreateTokenFlags extends UserTokenFlags {
   readonly name: string;
   readonly scopes?: Scope[];
   readonly expires?: number;
@@ -31,14 +31,14 @@ export function addTokens(define: DefineCommand, context: CommandContext, done: 
     addJsonServerFlags(defineCommand(group, name, summary, text));
   const addUser = (command: Command) => command.option('--user <name>', 'another user, for administrators', parseText);
 
-  addUser(make('list', 'list your tokens, without their secrets', help.list)).action((flags: ListFlags) =>
+  addUser(make('list', 'list your tokens, without their secrets', help.list)).action((flags: UserTokenFlags) =>
     run(flags, (client, output) => list(client, flags.user, output)),
   );
   addUser(make('create', 'create a token and print it; it is shown only once', help.create))
     .requiredOption('--name <name>', 'what the token is for', parseText)
     .addOption(new Option('--scopes <list>', `any of ${scopes.join(', ')}, separated by commas`).argParser(parseScopes))
     .addOption(new Option('--expires <time>', 'when it expires, such as 30m, 12h or 90d').argParser(parseTime))
-    .action((flags: CreateFlags) => run(flags, (client, output) => create(client, flags, output)));
+    .action((flags: CreateTokenFlags) => run(flags, (client, output) => create(client, flags, output)));
   make('revoke', 'revoke a token', help.revoke)
     .argument('<id>', 'as `cella tokens list` shows it', parseText)
     .action((id: string, flags: JsonServerFlags) => run(flags, (client, output) => revoke(client, id, output)));
@@ -86,7 +86,7 @@ async function list(client: Client, user: string | undefined, report: CommandOut
 }
 
 /** Prints only the secret to stdout, for a file or a variable. */
-async function create(client: Client, flags: CreateFlags, report: CommandOutput): Promise<number> {
+async function create(client: Client, flags: CreateTokenFlags, report: CommandOutput): Promise<number> {
   const { name, user, scopes, expires } = flags;
   const made = await client.tokens.create({
     name,

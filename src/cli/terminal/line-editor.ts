@@ -7,7 +7,7 @@ import { onAbort } from '../../lib/abort.ts';
 import { type InputLine, type LineRequest, type LineSource, PipedLines } from './line-input.ts';
 import type { CliTerminal, TerminalOutput } from './terminal.ts';
 
-interface Reading {
+interface PendingRead {
   readonly request: LineRequest;
   readonly ended: Promise<unknown>;
   finish(line: InputLine): void;
@@ -24,7 +24,7 @@ export class LineEditor implements LineSource {
   #history: string[] = [];
   /** Lines typed or pasted before they were requested. */
   readonly #ahead: InputLine[] = [];
-  #reading: Reading | undefined;
+  #reading: PendingRead | undefined;
   readonly #job: JobControl;
   #stopping = false;
 

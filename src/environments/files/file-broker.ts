@@ -56,7 +56,7 @@ interface Begun extends Pending {
 }
 
 /** A request past its deadline. */
-interface Late {
+interface LateRequest {
   readonly whose: string;
   /** Call when the request's thread has returned. */
   over(): void;
@@ -95,7 +95,7 @@ export class FileBroker {
   readonly #stdin: Writable;
   readonly #onEnd: () => void;
   readonly #begun = new Map<number, Begun>();
-  readonly #stuck = new Map<number, Late>();
+  readonly #stuck = new Map<number, LateRequest>();
   #waiting: Waiting[] = [];
   #asked = 0;
   /** Running operations of several requests that must finish in this broker. */

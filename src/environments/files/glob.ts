@@ -11,10 +11,10 @@ const MOST_CHOICES = 200;
 const MOST_WRITTEN_OUT = 10_000;
 
 type Token = { readonly kind: 'any' | 'one' } | { readonly kind: 'is'; readonly character: string };
-type Part = 'folders' | readonly Token[];
+type PatternPart = 'folders' | readonly Token[];
 
 export class Glob {
-  readonly #choices: readonly (readonly Part[])[];
+  readonly #choices: readonly (readonly PatternPart[])[];
 
   constructor(pattern: string) {
     if (pattern.length > MOST_CHARACTERS)
@@ -46,7 +46,7 @@ export class Glob {
 
 const named = (part: string): boolean => part !== '' && part !== '.';
 
-function partOf(text: string): Part {
+function partOf(text: string): PatternPart {
   if (text === '**') return 'folders';
   const tokens: Token[] = [];
   const characters = [...text];
@@ -61,7 +61,7 @@ function partOf(text: string): Part {
   return tokens;
 }
 
-function nameFits(part: Part, name: string): boolean {
+function nameFits(part: PatternPart, name: string): boolean {
   if (part === 'folders') return true;
   const fits = (token: Token, character: string) => token.kind !== 'is' || token.character === character;
   return fitsAll(part, [...name], (token) => token.kind === 'any', fits);

@@ -208,14 +208,14 @@ export interface RequestOptions {
 /** Whether nothing has to be given. */
 export type IsOptional<T> = undefined extends T ? true : Record<string, never> extends T ? true : false;
 
-type Part<Name extends string, T> =
+type RequestPart<Name extends string, T> =
   IsOptional<T> extends true ? { readonly [N in Name]?: T } : { readonly [N in Name]: T };
 
 /** What a client sends to a route. */
-export type RouteRequest<R extends Route> = Part<'params', z.input<R['params']>> &
-  Part<'query', z.input<R['query']>> &
-  Part<'headers', z.input<R['headers']>> &
-  Part<'body', z.input<R['body']>> &
+export type RouteRequest<R extends Route> = RequestPart<'params', z.input<R['params']>> &
+  RequestPart<'query', z.input<R['query']>> &
+  RequestPart<'headers', z.input<R['headers']>> &
+  RequestPart<'body', z.input<R['body']>> &
   RequestOptions;
 
 /** What a client gets from a route. */

@@ -88,7 +88,7 @@ type Answer<R extends Route> = R['response'] extends z.ZodUndefined
 export type Handlers<T extends RouteTable> = { readonly [N in keyof T]: (call: Call<T[N]>) => Answer<T[N]> };
 
 /** A handler as the router calls it. */
-type AnyHandler = (call: never) => Promise<unknown>;
+export type AnyHandler = (call: never) => Promise<unknown>;
 
 export class Router {
   readonly #app: Hono<RequestEnv>;

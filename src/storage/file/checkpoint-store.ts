@@ -30,7 +30,7 @@ export class FileCheckpoints implements CheckpointStore {
   /** Serialises writes per key, so that each checkpoint gets its own place in the order. */
   readonly #publishing = new KeyedSerialQueue<string>();
   /** Cached manifests for lists, by folder path. */
-  readonly #known = new BoundedMap<string, { readonly stamp: string; readonly stored: ListedManifest }>(MOST_KNOWN);
+  readonly #known = new BoundedMap<string, { readonly stamp: string; readonly stored: ListedFile }>(MOST_KNOWN);
   #closed = false;
 
   constructor(folder: string, staging: StagingFolder) {
@@ -117,7 +117,7 @@ export class FileCheckpoints implements CheckpointStore {
     await syncFolder(this.#folder);
   }
 
-  async #all(agentKey: string): Promise<{ name: string; stored: ListedManifest }[]> {
+  async #all(agentKey: string): Promise<{ name: string; stored: ListedFile }[]> {
     const folder = join(this.#folder, folderName(agentKey));
     const entries = await guarded('read', folder, () =>
       readdir(folder, { withFileTypes: true }).catch((error) => {
@@ -126,13 +126,13 @@ export class FileCheckpoints implements CheckpointStore {
       }),
     );
     const names = entries.filter((entry) => entry.isDirectory() && plainName.test(entry.name)).map(({ name }) => name);
-    const all: { name: string; stored: ListedManifest }[] = [];
+    const all: { name: string; stored: ListedFile }[] = [];
     for (const name of names) all.push({ name, stored: await this.#listed(folder, name) });
     return all;
   }
 
   /** Reads it if its file has changed, or may have changed unseen: files tell the time in steps of milliseconds. */
-  async #listed(folder: string, name: string): Promise<ListedManifest> {
+  async #listed(folder: string, name: string): Promise<ListedFile> {
     const path = join(folder, name);
     const facts = await stat(fileIn(path), { bigint: true }).catch(() => undefined); // reading it says why
     const stamp = facts && [facts.ino, facts.size, facts.mtimeNs, facts.ctimeNs].join(' ');
@@ -164,7 +164,7 @@ const plainName = /^~?[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const idName = (id: string): string => (plainName.test(id) ? id : `~${folderName(id)}`);
 
 /** A manifest under another checkpoint's name is not that checkpoint's. */
-function ofFolder(name: string, stored: StoredManifest): ListedManifest {
+function ofFolder(name: string, stored: ManifestFile): ListedFile {
   if (stored.kind !== 'whole') return stored;
   const { manifest, sequence } = stored;
   if (idName(manifest.id) === name) return { kind: 'whole', summary: summaryOf(manifest), sequence };
@@ -197,9 +197,9 @@ function checkpointFolder(
 const MAX_BYTES = 64 * 1024 * 1024;
 
 type NoManifest = { readonly kind: 'damaged'; readonly reason: string } | { readonly kind: 'absent' };
-type StoredManifest = { readonly kind: 'whole'; readonly manifest: Manifest; readonly sequence: number } | NoManifest;
+type ManifestFile = { readonly kind: 'whole'; readonly manifest: Manifest; readonly sequence: number } | NoManifest;
 /** Without what makes it large: all of a key are listed at once. */
-type ListedManifest =
+type ListedFile =
   | { readonly kind: 'whole'; readonly summary: CheckpointSummary; readonly sequence: number }
   | NoManifest;
 
@@ -212,7 +212,7 @@ async function writeManifest(folder: string, manifest: Manifest, sequence: numbe
 const checksumPart = (sum: string): string => `,"checksum":"${sum}"}`;
 
 /** Reports what is there without throwing. */
-async function readManifest(folder: string): Promise<StoredManifest> {
+async function readManifest(folder: string): Promise<ManifestFile> {
   try {
     await using file = await openRegularFile(fileIn(folder));
     const { size } = file ? await file.stat() : await stat(fileIn(folder));
@@ -225,7 +225,7 @@ async function readManifest(folder: string): Promise<StoredManifest> {
   }
 }
 
-async function parse(text: Buffer): Promise<StoredManifest> {
+async function parse(text: Buffer): Promise<ManifestFile> {
   let content: unknown;
   try {
     content = await parseOwnJson(text);
@@ -247,7 +247,7 @@ async function parse(text: Buffer): Promise<StoredManifest> {
   return { kind: 'whole', manifest: parsed.manifest, sequence: Number(sequence) };
 }
 
-const damaged = (reason: string): StoredManifest => ({ kind: 'damaged', reason });
+const damaged = (reason: string): ManifestFile => ({ kind: 'damaged', reason });
 
 const fileIn = (folder: string): string => join(folder, 'manifest.json');
 

@@ -23,7 +23,7 @@ import { toWireInSlices } from '../../json-pieces.ts';
 import { openKernel } from '../../quotas/kernel-quota.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { type DepsWork, withProgress } from '../event-responses.ts';
-import type { Call, Handlers } from '../router.ts';
+import type { AnyHandler, Call, Handlers } from '../router.ts';
 import { abortConnection, type RequestContext, type ServerContext } from '../server-context.ts';
 
 type UseNamespaces = <T>(work: (namespaces: UserNamespacesApi) => Promise<T>) => Promise<T>;
@@ -250,7 +250,6 @@ function depsHandlers(service: ServerContext): OwnedHandlers<typeof depsRoutes> 
 
 type UserRoutes = typeof userNamespaceRoutes;
 type AnyCall = Call<UserRoutes[keyof UserRoutes]>;
-type AnyHandler = (call: never) => Promise<unknown>;
 
 /** Each handler under its route's name, called with the owner. */
 function bindOwner(
