@@ -231,8 +231,8 @@ export class PermissionRulesResource {
     return (await this.#link.call('listRules')).rules;
   }
 
-  add(rule: NewRule): Promise<PermissionRule> {
-    return this.#link.call('addRule', { body: rule });
+  create(rule: NewRule): Promise<PermissionRule> {
+    return this.#link.call('createRule', { body: rule });
   }
 
   async delete(id: string): Promise<void> {

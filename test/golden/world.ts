@@ -112,7 +112,7 @@ export async function fillWorld(server: TestServer): Promise<Facts> {
     scopes: ['view', 'use', 'manage'],
   });
   await client.credentials.set('anthropic', KEY);
-  await client.permissionRules.add({ tool: 'Bash', pattern: 'make *' });
+  await client.permissionRules.create({ tool: 'Bash', pattern: 'make *' });
   await client.profiles.set('reviewer', { systemPrompt: 'Be brief.' });
 
   const session = await client.open({ agentKey: 'everything', name: 'All of it', labels: { kind: 'golden' } });

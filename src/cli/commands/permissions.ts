@@ -134,7 +134,7 @@ async function listRules(client: Client, session: string | undefined, report: Co
 }
 
 async function createRule(client: Client, rule: NewRule, report: CommandOutput): Promise<number> {
-  const made = await client.permissionRules.add(rule);
+  const made = await client.permissionRules.create(rule);
   await report.success(made, `Always allowed: ${escapeControls(made.tool)} ${describePattern(made)} (${made.id})`);
   return Exit.ok;
 }

@@ -201,10 +201,10 @@ export const permissionRoutes = {
     response: RuleList,
   }),
 
-  addRule: route('POST /v1/permission-rules', 'Permissions', {
+  createRule: route('POST /v1/permission-rules', 'Permissions', {
     auth: user('use'),
     summary: 'Create a permission rule: always allow uses of a tool that match a pattern',
-    audit: 'permission-rule.add',
+    audit: 'permission-rule.create',
     body: NewRule,
     response: PermissionRule,
     status: 201,

@@ -118,10 +118,10 @@ describe('a permission of a server', () => {
     });
     await client.permissionRules.delete(rule?.id ?? '');
     expect((await say('rule')).json).toMatchObject({ status: 'error' });
-    const added = await client.permissionRules.add({ tool: 'tools.say', pattern: 'echo o*' });
+    const added = await client.permissionRules.create({ tool: 'tools.say', pattern: 'echo o*' });
     expect((await say('other')).json).toMatchObject({ status: 'ok' });
     await client.permissionRules.delete(added.id);
-    await expect(client.permissionRules.add({ tool: 'Bash', pattern: 'a\nb' })).rejects.toMatchObject({
+    await expect(client.permissionRules.create({ tool: 'Bash', pattern: 'a\nb' })).rejects.toMatchObject({
       code: 'INVALID_REQUEST',
     });
   });

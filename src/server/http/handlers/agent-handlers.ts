@@ -158,7 +158,7 @@ export function permissionHandlers({ sessions }: ServerContext): Handlers<typeof
       rules: await sessions.rulesOf(principal.userId).list(),
     }),
 
-    addRule: async ({ principal, body, auditTarget }) => {
+    createRule: async ({ principal, body, auditTarget }) => {
       const rule = await sessions.rulesOf(principal.userId).add(body, principal.userId);
       auditTarget({ target: rule.id });
       return rule;
