@@ -18,9 +18,11 @@ export interface ProcessStat {
   readonly hasEnded: boolean;
   /** In clock ticks since boot. */
   readonly started: string;
+  /** The number of the processor that it ran on last. */
+  readonly processor: number;
 }
 
-const [THREADS, STARTED] = [17, 19];
+const [THREADS, STARTED, PROCESSOR] = [17, 19, 36];
 
 /** Reads the text of /proc/PID/stat; undefined if it is cut off. */
 export function parseProcessStat(text: string): ProcessStat | undefined {
@@ -28,7 +30,8 @@ export function parseProcessStat(text: string): ProcessStat | undefined {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state = '', parent, group, session] = fields;
   const started = fields[STARTED];
-  if (started === undefined) return undefined;
+  const processor = fields[PROCESSOR];
+  if (started === undefined || processor === undefined) return undefined;
   return {
     pid: Number.parseInt(text, 10),
     state,
@@ -37,6 +40,7 @@ export function parseProcessStat(text: string): ProcessStat | undefined {
     session: Number(session),
     hasEnded: 'ZX'.includes(state) && Number(fields[THREADS]) <= 1,
     started,
+    processor: Number(processor),
   };
 }
 

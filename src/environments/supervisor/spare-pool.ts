@@ -1,6 +1,7 @@
 /** Kernel hosts that are started in advance, each with a kernel that has said hello. */
 
 import { closeSync, openSync, readSync } from 'node:fs';
+import { parseProcessStat } from '../../lib/process-identity.ts';
 import type { EnvironmentSpec } from '../../protocol/environment-spec.ts';
 import type { KernelHost, Spare, SpareSpec } from '../kernel-host.ts';
 
@@ -131,9 +132,6 @@ async function discardAll(stock: SpareStock): Promise<void> {
 
 /** More than a line of /proc/<pid>/stat. */
 const LINE_BYTES = 1024;
-/** The number of fields between the name, which may contain spaces and parentheses, and the processor. */
-const FIELDS_BEFORE = 36;
-const [SPACE, CLOSING, ZERO] = [' ', ')', '0'].map((character) => character.charCodeAt(0)) as [number, number, number];
 
 export class CurrentProcessor {
   readonly #line = Buffer.allocUnsafe(LINE_BYTES);
@@ -144,7 +142,8 @@ export class CurrentProcessor {
   get number(): number {
     try {
       this.#file ??= openSync('/proc/thread-self/stat', 'r');
-      return parseProcessor(this.#line.subarray(0, readSync(this.#file, this.#line, 0, LINE_BYTES, 0)));
+      const length = readSync(this.#file, this.#line, 0, LINE_BYTES, 0);
+      return parseProcessStat(this.#line.toString('latin1', 0, length))?.processor ?? -1;
     } catch {
       // Not Linux, or no /proc: spares then wake up on any processor.
       return -1;
@@ -155,16 +154,4 @@ export class CurrentProcessor {
     if (this.#file !== undefined) closeSync(this.#file);
     this.#file = undefined;
   }
-}
-
-/** Parses bytes and not a string, because a session waits for this. */
-function parseProcessor(line: Buffer): number {
-  let at = line.lastIndexOf(CLOSING) + 2;
-  for (let fields = 0; fields < FIELDS_BEFORE; at++) {
-    if (at >= line.length) return -1;
-    if (line[at] === SPACE) fields++;
-  }
-  let processor = 0;
-  for (; at < line.length && line[at] !== SPACE; at++) processor = processor * 10 + (line[at] as number) - ZERO;
-  return processor;
 }
