@@ -2,7 +2,7 @@
 
 import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { type ExecutionSettings, KernelExecution } from '../kernel/kernel-execution.ts';
+import { type ExecutionSettings, KernelExecution, type SettleResult } from '../kernel/kernel-execution.ts';
 import { SerialQueue } from '../lib/queues.ts';
 import { asError } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -89,13 +89,11 @@ export class KernelCells {
   submit(code: string, options: CellOptions, events: EventSink<ExecutionEvent>): KernelExecution {
     const { kernelProcess, queue, onCell, onIdle } = this.#parts;
     const leave = queue.enter();
-    const execution = new KernelExecution(++kernelProcess.executions, code, options.settings, events);
-    // Once only: an execution may be abandoned twice.
-    execution.onEnd = (result) => {
-      execution.onEnd = () => {};
+    const number = ++kernelProcess.executions;
+    const execution = new KernelExecution(number, code, options.settings, events, (result) => {
       leave();
-      if (result) onCell({ execution: execution.number, code, status: result.status });
-    };
+      if (result) onCell({ execution: number, code, status: result.status });
+    });
     const cancel = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
     const { signal } = options;
     if (signal?.aborted) {
@@ -165,12 +163,11 @@ export class KernelCells {
       throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
     }
     autosave.cellStarted();
-    if (snapshot !== undefined) {
-      execution.settle = (result) => rollback.settleTransaction(snapshot, policy, result);
-      kernelProcess.transaction.begin();
-    }
+    if (snapshot !== undefined) kernelProcess.transaction.begin();
+    const settle: SettleResult | undefined =
+      snapshot === undefined ? undefined : (result) => rollback.settleTransaction(snapshot, policy, result);
     try {
-      const { death } = await kernel.execute(execution);
+      const { death } = await kernel.execute(execution, settle);
       if (!death) recovery.resetCrashes();
     } finally {
       if (snapshot !== undefined) kernelProcess.transaction.end();

@@ -32,7 +32,7 @@ describe('an event queue', () => {
   it('says that it is full at one megabyte, and tells once when there is room again', async () => {
     let rooms = 0;
     const queue = new EventQueue<number>();
-    queue.onRoom = () => rooms++;
+    queue.attach({ onRoom: () => rooms++ });
     expect(queue.push(1, MB - 1)).toBe(true);
     expect(queue.push(2, 1)).toBe(false);
     expect(queue.push(3, 1)).toBe(false);
@@ -56,7 +56,7 @@ describe('an event queue', () => {
   it('never holds up a writer whose reader has left', async () => {
     let rooms = 0;
     const queue = new EventQueue<number>();
-    queue.onRoom = () => rooms++;
+    queue.attach({ onRoom: () => rooms++ });
     queue.push(1, 2 * MB);
     for await (const _ of queue) break;
     expect(rooms).toBeGreaterThan(0);
@@ -67,7 +67,7 @@ describe('an event queue', () => {
   it('tells what a reader leaves behind unread', async () => {
     const left: number[] = [];
     const queue = new EventQueue<number>();
-    queue.onUnread = (items) => left.push(...items);
+    queue.attach({ onRoom: () => {}, onUnread: (items) => left.push(...items) });
     for (const item of [1, 2, 3]) queue.push(item, 1);
     for await (const _ of queue) break;
     expect(left).toEqual([2, 3]);
@@ -77,7 +77,7 @@ describe('an event queue', () => {
   it('that is drained makes room at once, loses what is over eight megabytes, and counts it', async () => {
     let rooms = 0;
     const queue = new EventQueue<string>();
-    queue.onRoom = () => rooms++;
+    queue.attach({ onRoom: () => rooms++ });
     expect(queue.push('kept', 2 * MB)).toBe(false);
     queue.dropWhenFull();
     expect(rooms).toBe(1);

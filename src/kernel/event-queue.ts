@@ -1,6 +1,17 @@
 /** How a kernel's events reach their one reader: through a callback, or through a queue with backpressure. */
 
+import { FifoQueue } from '../lib/queues.ts';
 import { KernelBudget } from './kernel-budget.ts';
+
+/** The side that pushes events. */
+export interface EventWriter<T> {
+  /** Counts unread events until the last event. Default: a budget for this sink alone. */
+  readonly budget?: KernelBudget;
+  /** Called when a slow reader has made room. */
+  readonly onRoom: () => void;
+  /** Called with the unread events when the reader stops. */
+  readonly onUnread?: (items: readonly T[]) => void;
+}
 
 /** Where a kernel's events go. */
 export interface EventSink<T> {
@@ -8,8 +19,8 @@ export interface EventSink<T> {
   push(item: T, size: number): boolean;
   /** Like `push`, for events that a slow reader may miss: drops the event if there is no room. */
   offer(item: T, size: number): void;
-  /** Sets the kernel whose budget counts unread events, until the last event. */
-  countIn(budget: KernelBudget): void;
+  /** Call it before the first event. */
+  attach(writer: EventWriter<T>): void;
   /** Adds the last event. There is always room for it. */
   end(item?: T): void;
   /** Ends with an error instead of a last event. */
@@ -20,10 +31,6 @@ export interface EventSink<T> {
   readonly lost: number;
   /** Whether the reader has stopped reading. */
   readonly abandoned: boolean;
-  /** Called when a slow reader has made room. */
-  onRoom: () => void;
-  /** Called with the unread events when the reader stops. */
-  onUnread: (items: readonly T[]) => void;
 }
 
 /** Passes each event to a function as it arrives; there is always room. */
@@ -31,8 +38,6 @@ export class EventListener<T> implements EventSink<T> {
   readonly #listen: (item: T) => void;
   readonly lost = 0;
   readonly abandoned = false;
-  onRoom: () => void = () => {};
-  onUnread: (items: readonly T[]) => void = () => {};
 
   constructor(listen: (item: T) => void) {
     this.#listen = listen;
@@ -47,7 +52,7 @@ export class EventListener<T> implements EventSink<T> {
     this.#listen(item);
   }
 
-  countIn(): void {}
+  attach(): void {}
 
   end(item?: T): void {
     if (item !== undefined) this.#listen(item);
@@ -60,10 +65,8 @@ export class EventListener<T> implements EventSink<T> {
 }
 
 export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
-  onRoom: () => void = () => {};
-  onUnread: (items: readonly T[]) => void = () => {};
-  #items: { item: T; size: number }[] = [];
-  /** A budget of its own until a kernel sets one. */
+  readonly #items = new FifoQueue<{ readonly item: T; readonly size: number }>();
+  #writer: EventWriter<T> = { onRoom: () => {} };
   #budget = new KernelBudget();
   #size = 0;
   #lost = 0;
@@ -91,8 +94,9 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
     else this.#lost += size;
   }
 
-  countIn(budget: KernelBudget): void {
-    this.#budget = budget;
+  attach(writer: EventWriter<T>): void {
+    this.#writer = writer;
+    this.#budget = writer.budget ?? this.#budget;
   }
 
   end(item?: T): void {
@@ -111,7 +115,7 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
   dropWhenFull(): void {
     this.#draining = true;
     this.#budget.waitForReader(false);
-    this.onRoom();
+    this.#writer.onRoom();
   }
 
   get abandoned(): boolean {
@@ -132,11 +136,12 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     try {
       while (true) {
-        const next = this.#items.shift();
+        const next = this.#items.first;
         if (next) {
+          this.#items.shift();
           const wasFull = !this.#budget.readerHasRoom;
           this.#uncount(next.size);
-          if (wasFull && this.#budget.readerHasRoom) this.onRoom();
+          if (wasFull && this.#budget.readerHasRoom) this.#writer.onRoom();
           yield next.item;
         } else if (this.#ended) {
           if (this.#failure) throw this.#failure;
@@ -149,12 +154,12 @@ export class EventQueue<T> implements EventSink<T>, AsyncIterable<T> {
         }
       }
     } finally {
-      const unread = this.#items.map(({ item }) => item);
+      const unread = this.#items.toArray().map(({ item }) => item);
       this.#abandoned = true;
-      this.#items = [];
+      this.#items.clear();
       this.#uncount(this.#size);
-      this.onUnread(unread);
-      this.onRoom();
+      this.#writer.onUnread?.(unread);
+      this.#writer.onRoom();
     }
   }
 }

@@ -51,7 +51,7 @@ export function describeDeath(
   const how: Pick<Death, 'signal' | 'exitCode' | 'lastStderr'> = {
     signal: exit.signal,
     exitCode: exit.code,
-    ...(lastStderr === '' ? {} : { lastStderr }),
+    lastStderr: lastStderr || undefined,
   };
   if (violation !== undefined) {
     return { code: 'KERNEL_PROTOCOL', message: `The kernel was cut off: it sent ${violation}.`, ...how };

@@ -15,7 +15,7 @@ import type {
   Truncated,
 } from '../protocol/execution-events.ts';
 import type { ResultPayload } from '../protocol/kernel-payloads.ts';
-import type { EventSink } from './event-queue.ts';
+import type { EventSink, EventWriter } from './event-queue.ts';
 import { KernelBudget, MOST_STREAM_BYTES } from './kernel-budget.ts';
 
 /** The most displays that a result keeps: storing or sending more would block the event loop. */
@@ -30,15 +30,23 @@ export interface ExecutionSettings {
 
 export type StopReason = 'timeout' | 'interrupt';
 
+/** Called once, at the end; without a result if the execution never started. */
+type OnExecutionEnd = (result?: ResultEvent) => void;
+
+/** Runs before the result is final, and can add to it. */
+export type SettleResult = (result: ResultEvent) => Promise<ResultEvent>;
+
+/** The kernel that runs an execution. */
+interface ExecutionHost extends EventWriter<ExecutionEvent> {
+  readonly budget: KernelBudget;
+  readonly settle?: SettleResult | undefined;
+}
+
 export class KernelExecution {
   readonly number: number;
   readonly code: string;
   readonly settings: ExecutionSettings;
   readonly events: EventSink<ExecutionEvent>;
-  /** Called at the end, before `result` settles; without a result if the execution never started. */
-  onEnd: (result?: ResultEvent) => void = () => {};
-  /** Runs before `result` settles, and can add to the result. */
-  settle: ((result: ResultEvent) => Promise<ResultEvent>) | undefined;
   /** Why the code was asked to stop, if it was. */
   stopped: StopReason | undefined;
   readonly #stdout: TruncatedText;
@@ -46,6 +54,8 @@ export class KernelExecution {
   readonly #displays: DisplayEvent[] = [];
   /** The budget of the kernel that runs it. */
   #budget = new KernelBudget();
+  #settle: SettleResult | undefined;
+  #onEnd: OnExecutionEnd | undefined;
   #displayBytes = 0;
   #outputLength = 0;
   #displaysCut = 0;
@@ -53,11 +63,18 @@ export class KernelExecution {
   #startedAt = 0;
   readonly #settled = Promise.withResolvers<ResultEvent>();
 
-  constructor(number: number, code: string, settings: ExecutionSettings, events: EventSink<ExecutionEvent>) {
+  constructor(
+    number: number,
+    code: string,
+    settings: ExecutionSettings,
+    events: EventSink<ExecutionEvent>,
+    onEnd?: OnExecutionEnd,
+  ) {
     this.number = number;
     this.code = code;
     this.settings = settings;
     this.events = events;
+    this.#onEnd = onEnd;
     const limitBytes = Math.min(settings.outputLimitBytes, MOST_STREAM_BYTES);
     this.#stdout = new TruncatedText(limitBytes);
     this.#stderr = new TruncatedText(limitBytes);
@@ -65,9 +82,10 @@ export class KernelExecution {
     this.#settled.promise.catch(() => {});
   }
 
-  start(budget: KernelBudget): void {
-    this.#budget = budget;
-    this.events.countIn(budget);
+  start(host: ExecutionHost): void {
+    this.#budget = host.budget;
+    this.#settle = host.settle;
+    this.events.attach(host);
     this.#startedAt = performance.now();
   }
 
@@ -106,7 +124,7 @@ export class KernelExecution {
 
   /** Ends an execution that never started: it had no kernel, or was cancelled. */
   abandon(error: Error): void {
-    this.onEnd();
+    this.#end();
     this.events.fail(error);
     this.#settled.reject(error);
   }
@@ -127,7 +145,7 @@ export class KernelExecution {
       ...notice,
     };
     this.#formsCut += payload.dataCut ?? 0;
-    this.#end(status, rest, payload.reprCut);
+    this.#complete(status, rest, payload.reprCut);
   }
 
   /** Finishes because the kernel is gone. */
@@ -135,10 +153,10 @@ export class KernelExecution {
     const status: Status =
       this.stopped === 'timeout' ? 'timeout' : this.stopped === 'interrupt' ? 'interrupted' : 'died';
     const error: ExecutionError = { name: death.code, message: death.message, traceback: '' };
-    this.#end(status, { ...errorPart(status, error, this.settings.timeoutMs), ...notice, death });
+    this.#complete(status, { ...errorPart(status, error, this.settings.timeoutMs), ...notice, death });
   }
 
-  #end(status: Status, rest: Partial<Omit<ResultEvent, 'type' | 'status'>>, reprCut = 0): void {
+  #complete(status: Status, rest: Partial<Omit<ResultEvent, 'type' | 'status'>>, reprCut = 0): void {
     const truncated = this.#truncated(reprCut);
     this.#budget.give('displays', this.#displayBytes);
     this.#budget.give('output', this.#outputLength);
@@ -153,7 +171,7 @@ export class KernelExecution {
       ...(truncated && { truncated }),
       durationMs: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     };
-    if (this.settle) void this.settle(result).then((settled) => this.#publish(settled), this.abandon.bind(this));
+    if (this.#settle) void this.#settle(result).then((settled) => this.#publish(settled), this.abandon.bind(this));
     else this.#publish(result);
   }
 
@@ -173,9 +191,15 @@ export class KernelExecution {
   }
 
   #publish(result: ResultEvent): void {
-    this.onEnd(result);
+    this.#end(result);
     this.events.end(result);
     this.#settled.resolve(result);
+  }
+
+  #end(result?: ResultEvent): void {
+    const onEnd = this.#onEnd;
+    this.#onEnd = undefined;
+    onEnd?.(result);
   }
 }
 

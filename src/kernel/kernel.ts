@@ -37,7 +37,7 @@ import {
   parsedOnce,
   type QueuedFrame,
 } from './kernel-connection.ts';
-import { ExecutionDeadline, type KernelExecution, type StopReason } from './kernel-execution.ts';
+import { ExecutionDeadline, type KernelExecution, type SettleResult, type StopReason } from './kernel-execution.ts';
 import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
 import {
   KernelRequests,
@@ -171,17 +171,20 @@ export class Kernel {
     return this.#state.kind === 'running' ? this.#state.execution : undefined;
   }
 
-  /** The caller must run one execution at a time. */
-  execute(execution: KernelExecution): Promise<ResultEvent> {
+  /** One at a time: throws if another one runs. `settle` runs before the result is final, and can add to it. */
+  execute(execution: KernelExecution, settle?: SettleResult): Promise<ResultEvent> {
     this.#checkIdle();
     const payload = encodeText(execution.code);
     const marker = newOutputMarker();
     this.#output.begin(marker);
     this.#state = { kind: 'running', execution };
-    execution.events.onRoom = () => this.#resumeOutput();
-    execution.events.onUnread = (events) => this.#hostCalls.refuseUnread(events);
     this.budget.waitForReader(true);
-    execution.start(this.budget);
+    execution.start({
+      settle,
+      budget: this.budget,
+      onRoom: () => this.#resumeOutput(),
+      onUnread: (events) => this.#hostCalls.refuseUnread(events),
+    });
     this.#deadline = new ExecutionDeadline(execution.settings, {
       timeout: () => this.#stop(execution, 'timeout'),
       kill: () => this.#requestKill(),

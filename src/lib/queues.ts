@@ -29,6 +29,11 @@ export class FifoQueue<T> {
     this.#items = [];
     this.#taken = 0;
   }
+
+  /** The items that wait. */
+  toArray(): T[] {
+    return this.#items.slice(this.#taken) as T[];
+  }
 }
 
 interface QueuedItem<T> {

@@ -81,12 +81,13 @@ export class LoggedSession implements api.SessionApi {
 
   stream(code: string, options: api.ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
     const events = new EventQueue<ExecutionEvent>();
+    let room = Promise.withResolvers<void>();
+    events.attach({ onRoom: () => room.resolve() });
     const execution = new ServerExecution(code, options);
     execution.observe = async (event) => {
       if (events.push(event, 'text' in event ? event.text.length : 1024)) return;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      events.onRoom = resolve;
-      await promise;
+      room = Promise.withResolvers();
+      await room.promise;
     };
     execution.ended.then(
       ({ event }) => events.end(event),
