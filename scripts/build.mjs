@@ -50,11 +50,18 @@ function fail(message) {
   process.exit(1);
 }
 
+/** The files of src/lib that every command loads. */
+const AT_START = ['deadline', 'process-end', 'suggest', 'values'];
+
 /** In place of the compiled main.js. The other packages load from where they are, most of them only when they are used. */
 async function bundle() {
   // Where packages are missing, `npm ci` is named first; where dist is fresh, none is needed.
   const { rolldown } = await import('rolldown');
   const { bundleRunner } = await import('./bundling/runner.mjs');
+  for (const name of AT_START) {
+    if (!existsSync(join(staging, 'lib', `${name}.js`)))
+      fail(`src/lib/${name}.ts is missing: see AT_START in scripts/build.mjs.`);
+  }
   const inside = (name) => /^(\.|\/|zod$|zod\/|commander$)/.test(name);
   const made = await rolldown({
     input: join(staging, 'main.js'),
@@ -65,7 +72,7 @@ async function bundle() {
   });
   // Small modules that most commands use are one file, and those that every command loads another.
   const groups = [
-    { name: 'lib-start', test: /\/build-\d+\/lib\/(suggest|errno)/, priority: 1 },
+    { name: 'lib-start', test: new RegExp(`/build-\\d+/lib/(${AT_START.join('|')})\\.js$`), priority: 1 },
     { name: 'lib', test: /\/build-\d+\/lib\/(?!yaml-document)/ },
   ];
   await made.write({
