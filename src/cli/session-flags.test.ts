@@ -28,7 +28,7 @@ describe('parseMegabytes', () => {
 
 describe('sessionOptions', () => {
   it('asks for a sandbox where nothing is said', () => {
-    expect(sessionOptions({}, defaults)).toEqual({ dataDir: '/data', sandbox: 'on' });
+    expect(sessionOptions({}, defaults)).toEqual({ dataDir: '/data', sandbox: 'on', typed: [] });
   });
 
   it('lets a flag win over the environment', () => {
@@ -50,7 +50,8 @@ describe('sessionOptions', () => {
 
   it('leaves the Python of the environment to the executors that use one', () => {
     const environment = { ...defaults, python: 'python-env', executor: 'in-process' };
-    expect(sessionOptions({}, environment)).toEqual({ dataDir: '/data', executor: 'in-process', sandbox: 'on' });
+    const own = { dataDir: '/data', executor: 'in-process', sandbox: 'on', typed: [] };
+    expect(sessionOptions({}, environment)).toEqual(own);
     expect(sessionOptions({ executor: 'subprocess' }, environment)).toMatchObject({ python: 'python-env' });
     expect(sessionOptions({ python: 'mine' }, environment)).toMatchObject({ python: 'mine' });
   });

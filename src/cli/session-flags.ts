@@ -102,7 +102,6 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
   const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
   const packages = resolvePackages(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
-  const typed = explicitFlags(flags);
   return {
     agentKey,
     python,
@@ -110,9 +109,9 @@ export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOpt
     limits: flags.memory === undefined ? undefined : { memoryMb: flags.memory },
     packages,
     toolFolders: toolFolders && [...toolFolders],
-    ...(flags.syncDeps ? { syncDepsOnStart: true } : {}),
-    ...(flags.runtimeDeps === false ? { allowRuntimeDeps: false } : {}),
-    ...(typed.length === 0 ? {} : { typed }),
+    syncDepsOnStart: flags.syncDeps,
+    allowRuntimeDeps: flags.runtimeDeps === false ? false : undefined,
+    typed: explicitFlags(flags),
     ...resolveTarget(flags, defaults),
     ...executor,
     sandbox: toSandboxOption(flags, executor),
@@ -222,11 +221,10 @@ function namespacesOptions(flags: NamespaceFlags, defaults: Defaults): Namespace
   const packages = resolvePackages(flags, defaults);
   const toolFolders = flags.tools ?? defaults.toolFolders;
   const agentKey = givenAgentKey(flags, defaults);
-  const typed = explicitFlags(flags);
   return {
     ...resolveTarget(flags, defaults),
     agentKey,
-    ...(typed.length === 0 ? {} : { typed }),
+    typed: explicitFlags(flags),
     ...executor,
     python,
     packages,

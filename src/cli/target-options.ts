@@ -110,7 +110,7 @@ export function parseStorageUrl(text: string, dataDir: string): StorageTarget {
   const unknown = [...url.searchParams.keys()].find((name) => name !== 'prefix');
   if (unknown !== undefined) throw new UsageError(`A Redis address cannot have ?${unknown}=.`, EXAMPLES);
   url.search = '';
-  return { dataDir, redis: { url: url.href, ...(prefix === null ? {} : { prefix }) } };
+  return { dataDir, redis: { url: url.href, prefix: prefix ?? undefined } };
 }
 
 /** The address to type again, without its password. */

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
+import { omitUndefined } from '../lib/values.ts';
 import type { userNamespaceRoutes } from '../protocol/api/namespace-routes.ts';
 import type {
   IsOptional,
@@ -100,17 +101,14 @@ export class ApiClient {
 
   #request({ method, path }: Route, request: AnyRequest): TransportRequest {
     const { body, bytes, accept = 'application/json', headers = {}, answersAtOnce, signal } = request;
-    const given = Object.entries(headers).filter(([, value]) => value !== undefined);
+    const ofBody = body === undefined ? undefined : 'application/json';
+    const contentType = bytes === undefined ? ofBody : 'application/octet-stream';
+    const all = { accept, 'content-type': contentType, 'x-cella-csrf': this.csrf, ...headers };
+    const given = Object.entries(omitUndefined(all)).map(([name, value]) => [name.toLowerCase(), String(value)]);
     return {
       method,
       path: pathOf(path, request),
-      headers: {
-        accept,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
-        ...(this.csrf === undefined ? {} : { 'x-cella-csrf': this.csrf }),
-        ...Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), String(value)])),
-      },
+      headers: Object.fromEntries(given),
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
       answersAtOnce,
       signal,

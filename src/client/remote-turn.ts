@@ -2,6 +2,7 @@
 
 import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';
+import { omitUndefined } from '../lib/values.ts';
 import type { AgentLogEvent } from '../protocol/agent-events.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { SessionEvent } from '../protocol/session-events.ts';
@@ -84,7 +85,7 @@ export class RemoteTurn implements PromptedTurn {
     const info = await link.call('getTurn', { params: { id: sessionId, turn: turn.id } });
     if (!this.#end) return info;
     const { status, usage, error } = this.#end;
-    return { ...info, status, ...(usage && { usage }), ...(error && { error }) };
+    return { ...info, status, ...omitUndefined({ usage, error }) };
   }
 
   /** Retries with the same key, so a broken connection does not prompt twice. */

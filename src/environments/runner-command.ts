@@ -137,7 +137,7 @@ function parsedLine(line: Line): unknown {
 }
 
 function failed({ error: { code, message, advice, details } }: ErrorLine): CellaError {
-  return decodeError({ code: RpcCode.internal, message, data: { code, advice, ...(details && { details }) } });
+  return decodeError({ code: RpcCode.internal, message, data: { code, advice, details } });
 }
 
 function broken(what: string): CellaError {

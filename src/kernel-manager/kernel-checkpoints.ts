@@ -49,7 +49,7 @@ export class KernelCheckpoints {
       throw new CellaError('TOO_MANY_CHECKPOINTS', message, { details: { limit: MOST_DURABLE } });
     }
     const kernel = await recovery.ensureRunning();
-    const label = { execution: kernelProcess.executions, ...(name === undefined ? {} : { name }) };
+    const label = { execution: kernelProcess.executions, name };
     const manifest = await saveCheckpoint(kernel, autosave, label);
     if (manifest.saved.length === 0 && manifest.lost.some(({ reason }) => reason.includes('size limit'))) {
       await store.delete(manifest.id);

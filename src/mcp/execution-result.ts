@@ -34,7 +34,7 @@ export function toExecutionReport(result: ResultEvent, output: ExecutionOutput):
   return {
     result: {
       content: [{ type: 'text', text }, ...output.images.content],
-      ...(result.status === 'ok' ? {} : { isError: true }),
+      isError: result.status === 'ok' ? undefined : true,
       _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
     },
     fullOutput: isCut ? { text: joinLines([printed, ...rest]), complete: output.text.lost === 0 } : undefined,

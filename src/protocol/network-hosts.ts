@@ -53,7 +53,7 @@ export function parseAllowedHost(text: string): AllowedHost | undefined {
   const { host, port } = target;
   // One that covers a whole top-level domain is no list of hosts.
   if (wildcard && (host.kind === 'address' || !host.text.includes('.'))) return undefined;
-  return { kind: wildcard ? 'wildcard' : host.kind, host: host.text, ...(port === 0 ? {} : { port }) };
+  return { kind: wildcard ? 'wildcard' : host.kind, host: host.text, port: port === 0 ? undefined : port };
 }
 
 /** The one spelling of an entry. */

@@ -136,7 +136,7 @@ export function decodeError({ code: rpc, message, data }: WireError): CellaError
   const { advice, details = {} } = ours.success ? ours.data : {};
   return new CellaError(code, message.slice(0, MOST_CHARACTERS), {
     details: known ? details : { ...details, rpc },
-    ...(advice !== undefined && advice !== errorCodes[code].advice && { advice }),
+    advice: advice === errorCodes[code].advice ? undefined : advice,
   });
 }
 

@@ -72,7 +72,7 @@ export async function parseManifest(content: unknown): Promise<ParsedManifest> {
 }
 
 export function summaryOf({ id, name, kind, createdAt }: Manifest): CheckpointSummary {
-  return { id, ...(name === undefined ? {} : { name }), kind, createdAt };
+  return { id, name, kind, createdAt };
 }
 
 function checkShape(manifest: Manifest): Manifest {

@@ -68,13 +68,11 @@ export function sdkOptions(
       : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [toolGuard(mode)] } }),
     systemPrompt: systemPromptOf(profile),
     agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
-    ...(parts.pluginDir === undefined
-      ? {}
-      : { plugins: [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }] }),
-    ...(model === undefined ? {} : { model }),
+    plugins: parts.pluginDir && [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }],
+    model,
     tools: [...(tools ?? TOOLS)],
     disallowedTools: NOT_AVAILABLE,
-    ...(conversation === undefined ? {} : { resume: conversation }),
+    resume: conversation,
     spawnClaudeCodeProcess: (wanted: ProcessOptions) => startProgram(wanted, setup.model.key, parts.onStderr),
   };
 }
@@ -144,7 +142,7 @@ function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder }: SdkOptio
 function systemPromptOf({ systemPrompt, rules = {} }: AgentProfile) {
   const parts = [systemPrompt, ...Object.entries(rules).map(([name, text]) => `# ${name}\n\n${text}`)];
   const append = parts.filter((part) => part !== undefined && part !== '').join('\n\n');
-  return { type: 'preset', preset: 'claude_code', snapshot: false, ...(append === '' ? {} : { append }) };
+  return { type: 'preset', preset: 'claude_code', snapshot: false, append: append || undefined };
 }
 
 /** Always loaded, because not every model searches for tools. */

@@ -183,7 +183,7 @@ function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionRequest 
     cwd,
     executor,
     image,
-    ...(sandbox === 'on' ? {} : { sandbox }),
+    sandbox: sandbox === 'on' ? undefined : sandbox,
     limits,
     undo,
     allowRuntimeDeps,

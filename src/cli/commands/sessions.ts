@@ -269,7 +269,7 @@ export async function exec(
   { terminal: { stdin, stdout }, signal }: { readonly terminal: CliTerminal; readonly signal: AbortSignal },
 ): Promise<number> {
   const session = await client.session((await findSession(client, name)).id);
-  await using remote = await session.terminal({ ...sizeOf(stdout), ...(argv.length === 0 ? {} : { argv }) });
+  await using remote = await session.terminal({ ...sizeOf(stdout), argv: argv.length === 0 ? undefined : argv });
   using _connected = connectTerminals(remote, stdin, stdout);
   signal.addEventListener('abort', () => void remote.close(), { once: true });
   for await (const chunk of remote.output) await written(stdout, chunk);

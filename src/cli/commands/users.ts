@@ -218,15 +218,16 @@ function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
 function quotasToText(quotas: Quotas): string {
   const { sessions, liveKernels, memoryMb, executionsPerMinute, storageBytes } = quotas;
   const { modelUsdPerDay, modelTokensPerDay } = quotas;
-  return [
-    ...(sessions === undefined ? [] : [`${sessions} sessions`]),
-    ...(liveKernels === undefined ? [] : [`${liveKernels} kernels`]),
-    ...(memoryMb === undefined ? [] : [`${memoryMb} MB of memory`]),
-    ...(executionsPerMinute === undefined ? [] : [`${executionsPerMinute} executions per minute`]),
-    ...(storageBytes === undefined ? [] : [`${Math.round(storageBytes / MB)} MB of storage`]),
-    ...(modelUsdPerDay === undefined ? [] : [`${modelUsdPerDay} USD per day for models`]),
-    ...(modelTokensPerDay === undefined ? [] : [`${modelTokensPerDay} model tokens per day`]),
-  ].join(', ');
+  const amounts: [number | undefined, string][] = [
+    [sessions, 'sessions'],
+    [liveKernels, 'kernels'],
+    [memoryMb, 'MB of memory'],
+    [executionsPerMinute, 'executions per minute'],
+    [storageBytes && Math.round(storageBytes / MB), 'MB of storage'],
+    [modelUsdPerDay, 'USD per day for models'],
+    [modelTokensPerDay, 'model tokens per day'],
+  ];
+  return amounts.flatMap(([amount, what]) => (amount === undefined ? [] : [`${amount} ${what}`])).join(', ');
 }
 
 const help = {

@@ -164,7 +164,7 @@ function toResource({ name, mediaType, size, description, updatedAt }: ArtifactI
     title: name,
     mimeType: mediaType,
     size,
-    ...(description === '' ? {} : { description: truncateDescription(description) }),
+    description: description === '' ? undefined : truncateDescription(description),
     annotations: { lastModified: new Date(updatedAt).toISOString() },
   };
 }

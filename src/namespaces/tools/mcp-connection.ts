@@ -43,11 +43,9 @@ export class McpConnection {
       { name: 'cella', version: '1' },
       {
         jsonSchemaValidator: new SchemaValidator(),
-        ...(tool.url !== undefined && tool.transport !== 'sse' ? { versionNegotiation: { mode: 'auto' } } : {}),
+        versionNegotiation: tool.url !== undefined && tool.transport !== 'sse' ? { mode: 'auto' } : undefined,
         // Over HTTP, this would keep a stream open for the whole session.
-        ...(tool.command === undefined
-          ? {}
-          : { listChanged: { tools: { onChanged: (_, tools) => this.#know(tools) } } }),
+        listChanged: tool.command === undefined ? undefined : { tools: { onChanged: (_, tools) => this.#know(tools) } },
       },
     );
     this.#client.onclose = () => {

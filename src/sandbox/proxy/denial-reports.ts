@@ -34,7 +34,7 @@ export class DenialReports {
     }
     const more = this.#unreported;
     this.#unreported = 0;
-    return { host: name, port, reason, ...(more === 0 ? {} : { more }) };
+    return { host: name, port, reason, more: more === 0 ? undefined : more };
   }
 }
 

@@ -5,6 +5,7 @@ import { realpathSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { omitUndefined } from '../../lib/values.ts';
 import { Share } from '../../protocol/access-models.ts';
 import { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -279,13 +280,10 @@ export function toSessionInfo(
 
 export function withRealFolders<T extends Pick<NewSession, 'cwd' | 'sandbox'>>(wanted: T): T {
   const { cwd, sandbox } = wanted;
-  const folder = cwd === undefined ? {} : { cwd: realPath(cwd) };
+  const folder = omitUndefined({ cwd: cwd === undefined ? undefined : realPath(cwd) });
   if (typeof sandbox !== 'object') return { ...wanted, ...folder };
   const { readable, writable } = sandbox;
-  const folders = {
-    ...(readable === undefined ? {} : { readable: readable.map(realPath) }),
-    ...(writable === undefined ? {} : { writable: writable.map(realPath) }),
-  };
+  const folders = omitUndefined({ readable: readable?.map(realPath), writable: writable?.map(realPath) });
   return { ...wanted, ...folder, sandbox: { ...sandbox, ...folders } };
 }
 
