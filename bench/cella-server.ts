@@ -1,6 +1,6 @@
 /**
- * A server of the benchmark's own, and its client: HTTP on one kept-alive connection, and a WebSocket. Each has a session
- * of its own, so that nobody follows the one that is asked over HTTP.
+ * A server for the benchmark, and its client: HTTP on one kept-alive connection, and a WebSocket. Each has a session
+ * of its own, so that nobody follows the session used over HTTP.
  */
 
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ export class CellaServer {
   readonly #session: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #socket: WebSocket;
-  /** For the moment when this process itself ends and nothing can be awaited. */
+  /** Runs when this process exits and cannot wait. */
   readonly #kill = () => {
     this.#served.started.child.kill('SIGKILL');
     this.#cella[Symbol.dispose]();
@@ -44,7 +44,7 @@ export class CellaServer {
     const cella = new Cella();
     try {
       const logs = ['--log-level', 'info', '--log-file', `${cella.temporary}/log`];
-      // In a row, one client sends more than one is allowed to over time.
+      // One client sends more requests in a row than the default rate allows.
       const served = await Served.start(cella, [...logs, '--python', python, '--rate', '100000']);
       const session = (agentKey: string) => served.ask<{ id: string }>('POST /v1/sessions', { body: { agentKey } });
       const [asked, followed] = [await session('asked'), await session('followed')];

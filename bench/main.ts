@@ -1,4 +1,4 @@
-/** `cella bench`: measures Cella side by side with its peers. Works in a checkout, where Node runs these files as they are. */
+/** `cella bench`: measures Cella side by side with its peers. Works in a checkout, because Node runs these files directly. */
 
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
 import { CellaError } from '../src/protocol/errors.ts';
@@ -19,9 +19,9 @@ import { Subjects } from './subjects.ts';
 
 export interface BenchOptions {
   readonly json: boolean;
-  /** The table as docs/performance.md holds it. */
+  /** Prints the table for docs/performance.md. */
   readonly markdown?: boolean;
-  /** Few rounds and small sizes: shows that everything can be measured, and gives no numbers to quote. */
+  /** Few rounds and small sizes: checks that every measurement works; the numbers mean nothing. */
   readonly quick?: boolean;
   /** One part instead of all but the last: `kernels`, `executors`, `server`, `gateway`, `agents` or `neighbours`. */
   readonly only?: string;
@@ -32,7 +32,7 @@ type Signal = 'SIGHUP' | 'SIGINT' | 'SIGTERM';
 const EXIT_CODES: Readonly<Record<Signal, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
 const SIGNALS: readonly Signal[] = ['SIGHUP', 'SIGINT', 'SIGTERM'];
 
-/** Resolves to the exit code. `out` gets the report, `progress` a line at a time while the work goes on. */
+/** Resolves to the exit code. `out` gets the report, `progress` one line at a time during the run. */
 export async function bench(
   options: BenchOptions,
   out: (text: string) => void,
@@ -41,7 +41,7 @@ export async function bench(
   const stopped = Promise.withResolvers<Signal>();
   const onSignal = (signal: Signal) => {
     stopped.resolve(signal);
-    // A second one does not wait for an orderly end: what is left is ended at exit.
+    // A second signal does not wait for cleanup: the rest is ended at exit.
     process.once(signal, () => process.exit(EXIT_CODES[signal]));
   };
   for (const signal of SIGNALS) process.once(signal, onSignal);
@@ -49,14 +49,14 @@ export async function bench(
     const wanted = wantedParts(options.only);
     await using subjects = await Subjects.prepare();
     const comparison = measureParts(subjects, options.quick ? quick : full, new Progress(progress), wanted);
-    // Once stopped, what is still measured fails as its subjects are closed under it.
+    // After a stop, running measurements fail because their subjects are closed.
     comparison.catch(() => {});
     const outcome = await Promise.race([comparison, stopped.promise]);
     if (typeof outcome === 'string') return EXIT_CODES[outcome];
     out(render(outcome, options));
     return 0;
   } catch (error) {
-    // Told here, because the program that started this may hold another copy of the class.
+    // Printed here, because the program that started this may have another copy of the class.
     if (!(error instanceof CellaError)) throw error;
     const { code, message, advice } = error;
     if (options.json) out(`${JSON.stringify({ type: 'error', code, message, advice })}\n`);
@@ -68,7 +68,7 @@ export async function bench(
 }
 
 function wantedParts(only: string | undefined): readonly Part[] {
-  // That takes half an hour, and is measured where it is asked for.
+  // Takes half an hour, so it runs only on request.
   if (only === undefined) return parts.filter((one) => one !== 'neighbours');
   const part = parts.find((one) => one === only);
   if (part) return [part];
@@ -90,7 +90,7 @@ export async function measureParts(
   wanted: readonly Part[],
 ): Promise<BenchResult> {
   const wants = (part: Part) => wanted.includes(part);
-  // Before anything is measured: what is missing is told at once.
+  // Checked before anything is measured, so that missing parts are reported at once.
   const jupyter = wants('server') ? await jupyterServerVersion(subjects.peer.python) : undefined;
   const kernels = wants('kernels') ? await measureKernels(subjects, plan, progress) : undefined;
   const executors = wants('executors') ? await measureExecutors(subjects, plan.executors, progress) : undefined;
@@ -115,7 +115,7 @@ export async function measureParts(
   };
 }
 
-/** `jupyterServer` where it was measured. */
+/** `jupyterServer` is set if it was measured. */
 export function describeMachine(peer: Peer, jupyterServer?: string): Machine {
   return {
     cpu: cpus()[0]?.model ?? 'unknown',

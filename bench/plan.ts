@@ -1,7 +1,7 @@
-/** How often and how much. `full` gives numbers to quote; `quick` shows in seconds that everything is measured. */
+/** Rounds and sizes. `full` gives meaningful numbers; `quick` checks within seconds that everything works. */
 
 export interface Plan {
-  /** Each round starts one ipykernel and several kernels of Cella, which cost little. */
+  /** Each round starts one ipykernel and several kernels of Cella, which start fast. */
   readonly start: { readonly rounds: number; readonly cellaPerRound: number };
   /** `cellsBefore`: what the host does in another session right before each open. */
   readonly spare: { readonly rounds: number; readonly warmUps: number; readonly cellsBefore: number };
@@ -19,16 +19,16 @@ export interface Plan {
   readonly executors: {
     readonly starts: number;
     readonly spares: number;
-    /** Node compiles what is used often. */
+    /** Lets Node optimize the code first. */
     readonly spareWarmUps: number;
     readonly cells: number;
     readonly bytes: number;
     readonly kernels: number;
   };
-  /** Node compiles what is used often; Jupyter's server gets no faster with use, and takes long for each cell. */
+  /** Lets Node optimize the code first. Jupyter's server does not become faster with use, and is slow for each cell. */
   readonly server: {
     readonly rounds: number;
-    /** Long enough that a server is measured at work, and not as it wakes after its peer had its turn. */
+    /** Long enough to measure a busy server, not one that wakes up after its peer's turn. */
     readonly cellsPerRound: number;
     readonly warmUpCells: number;
     readonly jupyterCellsPerRound: number;
@@ -36,7 +36,7 @@ export interface Plan {
   };
   readonly agents: { readonly starts: number; readonly calls: number; readonly warmUpCalls: number };
   readonly gateway: { readonly rounds: number; readonly callsPerRound: number; readonly warmUpCalls: number };
-  /** `seconds`: of each noise, and of the quiet before it. */
+  /** `seconds`: the duration of each kind of load, and of the quiet time before it. */
   readonly neighbours: { readonly runs: number; readonly seconds: number; readonly warmUpCells: number };
 }
 

@@ -1,4 +1,4 @@
-/** Processes as /proc shows them: trees, whether they have come to rest, and their memory in megabytes of 2^20 bytes. Linux only. */
+/** Reads processes from /proc: trees, whether they are idle, and their memory in megabytes of 2^20 bytes. Linux only. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,7 +32,7 @@ export function parentOf(pid: number): number {
   return found.parent;
 }
 
-/** Waits until nothing below this process starts, ends or computes, so that one measurement does not load the next. */
+/** Waits until no process below this one starts, ends or computes, so that one measurement does not affect the next. */
 export async function atRest(): Promise<void> {
   const end = performance.now() + REST_BOUND_MS;
   let before = activity();
@@ -60,7 +60,7 @@ function allProcesses(): Process[] {
 function readProcess(pid: number): Process | undefined {
   const stat = readIfAlive(`/proc/${pid}/stat`);
   if (stat === undefined) return undefined;
-  // The name in parentheses may itself hold spaces and parentheses; the numbers follow its last one.
+  // The name in parentheses can contain spaces and parentheses; the numbers follow the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return { pid, parent: Number(fields[1]), cpuTicks: Number(fields[11]) + Number(fields[12]) };
 }
@@ -76,9 +76,9 @@ function readIfAlive(path: string): string | undefined {
 }
 
 export interface Memory {
-  /** Pages that no other process has: what would be free without these processes. */
+  /** Private pages: the memory that would be free without these processes. */
   readonly privateMb: number;
-  /** Private pages, and of each shared page this process's part. Over all processes that share, each page counts once. */
+  /** Private pages, and a proportional share of each shared page. In the sum over all processes, each page counts once. */
   readonly pssMb: number;
 }
 

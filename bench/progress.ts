@@ -1,4 +1,4 @@
-/** Tells a waiting reader that work goes on: one line when a step begins, and at most one a second within it. */
+/** Shows progress: one line when a step begins, and at most one per second during the step. */
 
 const EVERY_MS = 1000;
 

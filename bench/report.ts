@@ -1,4 +1,4 @@
-/** A result for people: one row a measure, with its target. */
+/** Prints a result as a table: one row per measure, with its target. */
 
 import type {
   Agents,
@@ -21,7 +21,7 @@ interface Row {
   readonly ipykernel: string;
   readonly ratio: string;
   readonly target: string;
-  /** Undefined where it is only told. */
+  /** Undefined if the measure has no target. */
   readonly met: boolean | undefined;
 }
 
@@ -250,7 +250,7 @@ function describe({ machine, kernels }: BenchResult): string {
   ].join('\n');
 }
 
-/** The executors side by side, as a table that both a terminal and a page can show. */
+/** A table of the executors, in Markdown that is also readable at a terminal. */
 export function executorLines({ subprocess, container, inProcess }: Executors): string[] {
   const row = (name: string, show: (numbers: ExecutorNumbers) => string): string[] => [
     name,

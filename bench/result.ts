@@ -1,4 +1,4 @@
-/** What a run found, in the shape that `--json` prints. */
+/** The result of a run, in the shape that `--json` prints. */
 
 export interface Times {
   readonly cellaMs: number;
@@ -89,19 +89,19 @@ export interface Agents {
   readonly callsPerS: number;
 }
 
-/** What a small cell of one user takes while another does its worst; medians over the runs. */
+/** The duration of a small cell of one user while another causes load; medians over the runs. */
 export interface Neighbour {
   readonly noise: string;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Of the p99 to that of the same run without any noise. */
+  /** The p99 divided by that of the same run without load. */
   readonly ratio: number;
 }
 
-/** Kernels of the library beside ipykernel. */
+/** Kernels of the library compared with ipykernel. */
 export interface Kernels {
   readonly start: Times;
-  /** In a host that is at work; and in one that has done nothing for a while, as its kernels have. */
+  /** In a busy host; and after a time in which host and kernels did nothing. */
   readonly spare: {
     readonly firstResultMs: number;
     readonly p95Ms: number;
@@ -113,7 +113,7 @@ export interface Kernels {
   readonly bigPrint: Throughput;
   readonly smallPrints: Throughput;
   readonly interrupt: { readonly p50Ms: number; readonly p99Ms: number };
-  /** From a print to the host, while the code goes on. */
+  /** From a print until the host has its text, while the code keeps running. */
   readonly firstByte: Milliseconds;
   readonly density: {
     readonly kernels: number;
@@ -125,7 +125,7 @@ export interface Kernels {
   readonly rollback1gb: Rollback;
   readonly checkpoint: Milliseconds;
   readonly fork: Milliseconds;
-  /** `waitMs` is what a cell that comes in the middle of a save waits for it. */
+  /** `waitMs`: how much longer a cell takes if it arrives during a save. */
   readonly save: Milliseconds & { readonly waitMs: number; readonly waitP95Ms: number };
   readonly resume: Milliseconds;
   readonly pool: {
@@ -139,14 +139,14 @@ export interface Kernels {
   readonly templateMb: number;
 }
 
-/** Parts that were not asked for are not there. */
+/** Parts that were not requested are missing. */
 export interface BenchResult {
   readonly kernels?: Kernels;
   readonly executors?: Executors;
   readonly server?: ServerTimes;
   readonly gateway?: Gateway;
   readonly agents?: Agents;
-  /** The first is the quiet one. */
+  /** The first entry is without load. */
   readonly neighbours?: readonly Neighbour[];
   readonly machine: Machine;
 }

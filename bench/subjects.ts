@@ -1,4 +1,4 @@
-/** The two sides of the comparison, with the same Python and libraries. Whatever was opened here ends with it. */
+/** The two sides of the comparison, with the same Python and libraries. Disposing it ends everything that was opened here. */
 
 import { rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -36,12 +36,12 @@ export class Subjects implements AsyncDisposable {
     return new Subjects(await findPeer(), await mkdtemp(join(tmpdir(), 'cella-bench-')));
   }
 
-  /** What every session of Cella is opened with. */
+  /** The options of every session of Cella. */
   get options(): { readonly python: string; readonly preload: string[]; readonly dataDir: string } {
     return { python: this.peer.python, preload: ['numpy'], dataDir: join(this.#folder, 'data') };
   }
 
-  /** Each session has an agent, and so a workspace, of its own. */
+  /** Each session has its own agent key, and so its own workspace. */
   cella(options: SessionOptions = {}): Promise<Session> {
     const agentKey = `bench ${this.#opened++}`;
     return this.#keep(() => Session.open({ agentKey, ...this.options, ...options }));

@@ -1,4 +1,4 @@
-/** Compiles src to dist with the local TypeScript, and bundles the command line, which starts in half the time from few files, and the runner. `--if-stale` does nothing where dist is newer than all it is made of. */
+/** Compiles src to dist with the local TypeScript, and bundles the runner and the command line, which starts in half the time from few files. `--if-stale` does nothing if dist is newer than its sources. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,9 +19,9 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-/** Lists the sources, so that a deleted one is seen. */
+/** The list of sources, to notice deleted ones. */
 const stamp = join(dist, '.built');
-/** A build is made here and takes the place of dist only when it is whole. */
+/** The build goes here first, and replaces dist only when it is complete. */
 const staging = join(root, '.cache', `build-${process.pid}`);
 
 const sources = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
@@ -53,9 +53,9 @@ function fail(message) {
 /** The files of src/lib that every command loads. */
 const AT_START = ['deadline', 'process-end', 'suggest', 'values'];
 
-/** In place of the compiled main.js. The other packages load from where they are, most of them only when they are used. */
+/** Replaces the compiled main.js. Other packages are not bundled, and most load only when they are used. */
 async function bundle() {
-  // Where packages are missing, `npm ci` is named first; where dist is fresh, none is needed.
+  // If packages are missing, the error names `npm ci`. If dist is up to date, no packages are needed.
   const { rolldown } = await import('rolldown');
   const { bundleRunner } = await import('./bundling/runner.mjs');
   for (const name of AT_START) {
@@ -67,10 +67,10 @@ async function bundle() {
     input: join(staging, 'main.js'),
     platform: 'node',
     external: (name) => !inside(name),
-    // Such as a module that should load late and does not.
+    // For example, a module that should load late and does not.
     onLog: (level, { message }) => level === 'warn' && fail(message),
   });
-  // Small modules that most commands use are one file, and those that every command loads another.
+  // One file for small modules that most commands use, and another for those that every command loads.
   const groups = [
     { name: 'lib-start', test: new RegExp(`/build-\\d+/lib/(${AT_START.join('|')})\\.js$`), priority: 1 },
     { name: 'lib', test: /\/build-\d+\/lib\/(?!yaml-document)/ },
@@ -96,7 +96,7 @@ const doing = `Building ${sources.length} files of src into dist`;
 process.stderr.write(`${doing} …${screen ? '' : '\n'}`);
 const progress = screen ? setInterval(() => process.stderr.write(`\r${doing} … ${seconds()} s`), 1000) : undefined;
 const options = ['-p', join(root, 'tsconfig.build.json'), '--outDir', staging];
-// Types that were checked a moment ago need not be again: it is more than half of the work.
+// Skips checking types that were just checked: that is more than half of the work.
 if (process.argv.includes('--types-checked')) options.push('--noCheck');
 const tsc = spawn(process.execPath, [compiler, ...options], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
 let said = '';
@@ -105,7 +105,7 @@ for (const stream of [tsc.stdout, tsc.stderr]) {
     said += text;
   });
 }
-// A build that is given up ends the compiler, and leaves nothing.
+// Stopping a build ends the compiler and leaves no files behind.
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
     tsc.kill(signal);
@@ -118,7 +118,7 @@ if (status !== 0) fail('The build failed: the compiler names the places above.')
 await bundle().catch((error) => fail(`\nIt could not be bundled: ${error.message}`));
 clearInterval(progress);
 writeFileSync(join(staging, '.built'), list);
-// What changes while it is compiled is not in it.
+// A source that changes during the build makes the result stale.
 utimesSync(join(staging, '.built'), begun, begun);
 rmSync(dist, { recursive: true, force: true });
 renameSync(staging, dist);

@@ -1,7 +1,7 @@
 /**
- * Which folder of src may import which. `npm run lint` fails where a file does not keep to this table.
+ * Which folder of src may import which. `npm run lint` fails if a file breaks this table.
  * Every folder may import `lib` and itself. A path names one file of a folder. Tests may import anything.
- * It also fails where two files have one name, or declare one type or class (see NAME_FAMILIES), and where a file of src, bin
+ * It also fails if two files have the same name or declare the same type or class (see NAME_FAMILIES), and if a file of src, bin
  * or python is longer than MAX_LINES.
  */
 
@@ -41,7 +41,7 @@ const MAY_IMPORT = {
   mcp: [...BELOW_SERVER, 'client'],
   // `Server.open` gives a client.
   server: [...BELOW_SERVER, 'mcp', 'client'],
-  // At its start; what a command needs it may import from anywhere once it runs.
+  // Imports at its start. A command may import anything when it runs.
   cli: ['client', 'settings', 'protocol', 'session/api.ts'],
 };
 /** May import anything with `import()`, and types. */

@@ -1,4 +1,4 @@
-/** Checks that all Python here compiles and keeps to the syntax of Python 3.9. Leaves no files behind. */
+/** Checks that all Python files compile with the syntax of Python 3.9. Leaves no files behind. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * `npm run test:matrix`: the nine features of deps on every executor with every storage, each cell a test of its own, and
- * the table of them. The last line is `54 passed, 0 failed`; a cell that did not run has failed.
+ * `npm run test:matrix`: tests the nine features of deps on every executor with every storage, one test per combination, and
+ * prints a table. The last line is `54 passed, 0 failed`; a test that did not run counts as failed.
  */
 
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * `npm test`: brings what the tests need, builds, runs every suite, and leaves nothing running. Arguments go to vitest
+ * `npm test`: installs what the tests need, builds, runs every suite, and leaves nothing running. Arguments go to vitest
  * as filters: `npm test -- kernel`. The last line is `N passed, N failed`.
  */
 
@@ -21,22 +21,22 @@ import {
 } from './testing/vitest.mjs';
 
 const filters = process.argv.slice(2);
-/** Left to `npm run test:all`. */
+/** Runs only with `npm run test:all`. */
 const longSuites = JSON.parse(readFileSync(join(root, 'test', 'long.json'), 'utf8'));
-/** A suite that is named is run, however long it takes. */
+/** A suite that is named always runs, even a long one. */
 const all = process.env.CELLA_TEST_ALL === '1' || filters.length > 0;
 process.env.CELLA_TEST_ALL = all ? '1' : '0';
 /** Whether a long suite will run. */
 const willRun = (suite) => all && (filters.length === 0 || filters.some((word) => suite.includes(word)));
-/** One suite has a Python compiled, once in a checkout. */
+/** One suite compiles a Python, once per checkout. */
 const compiles = willRun('test/contract/images/foreign.test.ts');
 const onPodman =
   process.env.CELLA_TEST_ENGINE === 'podman' || longSuites.some((one) => /podman/.test(one) && willRun(one));
 const browsing = longSuites.some((one) => /\/browser/.test(one) && willRun(one));
-/** More broken files than these are no accident of a busy machine. */
+/** If more files fail, a busy machine is not the reason. */
 const MOST_SECOND_RUNS = 3;
 const steps = [];
-/** What tests start has one of these in its environment. */
+/** Every process that tests start has one of these folders in its environment. */
 const folders = [];
 
 function countFiles(folder, except = []) {
@@ -78,8 +78,8 @@ async function runAsOrdinaryUser() {
 }
 
 /**
- * Files in which something failed are run once more, with nothing beside them. What passes then was not broken but
- * unsteady: it is told as FLAKY, and is to be mended like any other bug.
+ * Runs failed files once more, with nothing beside them. A file that then passes is reported
+ * as FLAKY, and must be fixed like any other bug.
  */
 async function inTwoRuns(checkout, project, report, start) {
   let step = readReport(checkout, project, report, await start(filters));
@@ -123,7 +123,7 @@ function summarise(notRun) {
   return failed === 0 && passed > 0 ? 0 : 1;
 }
 
-/** Where the tests are stopped, what they have started in the background ends before the folder goes. */
+/** If the tests are stopped, ends their background processes before removing the folder. */
 function watchOver(folder) {
   folders.push(folder);
   atEnd(() => {
@@ -131,7 +131,7 @@ function watchOver(folder) {
       try {
         process.kill(pid, 'SIGKILL');
       } catch {
-        // It has ended by itself.
+        // It has already ended.
       }
     }
   });
@@ -143,7 +143,7 @@ async function main() {
     return 1;
   }
   await requireAll(python, { compiling: compiles, onPodman, browsing });
-  // Whoever names suites may run many, one after the other. CI checks types first, those of the tests too.
+  // Builds only what is stale if suites are named, because such runs are frequent. CI has checked the types before.
   const options = [
     ...(filters.length > 0 ? ['--if-stale'] : []),
     ...(process.env.CELLA_TYPES_CHECKED === '1' ? ['--types-checked'] : []),

@@ -1,4 +1,4 @@
-/** The runner of coding agents: how long it takes to be there, and what a call over its stdin and stdout costs. */
+/** The runner of coding agents: how long it takes to start, and how long a call over its stdin and stdout takes. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import type { Progress } from '../progress.ts';
 import type { Agents } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 
-/** Calls that are under way at the same time. */
+/** The number of concurrent calls. */
 const AT_ONCE = 64;
 
 export async function measureAgents(plan: Plan['agents'], progress: Progress): Promise<Agents> {
@@ -51,7 +51,7 @@ export async function measureAgents(plan: Plan['agents'], progress: Progress): P
 
 const RUNNER = fileURLToPath(new URL('../../dist/runner/cella-runner.mjs', import.meta.url));
 
-/** The built runner in a process of the benchmark's own, with a server's side that only greets and pings. */
+/** The built runner in its own process, and a server side that sends only `hello` and `ping`. */
 export class RunnerProcess implements AsyncDisposable {
   /** From the start of the process to its answer to `hello`, with Claude's adapter loaded. */
   readonly startMs: number;
@@ -90,7 +90,7 @@ export class RunnerProcess implements AsyncDisposable {
   }
 }
 
-/** Node by itself, which no runner can be faster than. */
+/** Node alone: the lower bound for any runner. */
 export async function startNode(): Promise<number> {
   const began = performance.now();
   await once(spawn(process.execPath, ['--eval', '0'], { stdio: 'ignore', env: {} }), 'exit');

@@ -21,7 +21,7 @@ export async function measureExecutors(
   progress: Progress,
 ): Promise<Executors> {
   const { python } = subjects.options;
-  // None preloads anything: what is compared is the place, not its libraries.
+  // None preloads anything: the comparison is about executors, not libraries.
   const bare = { preload: [] };
   progress.step('subprocess, beside the others');
   const subprocess = await measureExecutor(subjects, { ...bare, executor: 'subprocess' }, plan, progress);
@@ -58,7 +58,7 @@ async function buildDefault(address: string, python: string): Promise<string> {
 
 const MB = 1024 * 1024;
 
-/** `options` say which executor it is. The first session of each kind pays for what is made once, and is left out. */
+/** `options` select the executor. The first session of each kind is not counted, because it includes one-time work. */
 export async function measureExecutor(
   subjects: Subjects,
   options: SessionOptions,
@@ -76,7 +76,7 @@ export async function measureExecutor(
   const roundTripMs = await roundTrip(kept, plan);
   const bigPrintMbPerS = await bigPrint(kept, plan.bytes);
   const memoryMb = await memoryOfOneMore(subjects, open, plan.kernels);
-  // Last: spares stay for a while, and would count above.
+  // Last, because spares stay for a while and would affect the other measurements.
   const spareMs = await measureSpares(subjects, open, plan, progress);
   await subjects.end(kept);
   return { startMs, spareMs, roundTripMs, memoryMb, bigPrintMbPerS };
@@ -121,7 +121,7 @@ async function measureSpares(
 async function roundTrip(session: Kept, { cells }: Plan['executors']): Promise<number> {
   const samples: number[] = [];
   for (let cell = 0; cell < cells * 1.25; cell++) samples.push((await timed(() => runOk(session, 'x=1'))).ms);
-  // The first fifth warms both sides up.
+  // The first fifth is a warm-up.
   return rounded(median(samples.slice(-cells)));
 }
 
@@ -143,7 +143,7 @@ async function bigPrint(session: Kept, bytes: number): Promise<number> {
   return rounded(median(samples));
 }
 
-/** What the machine has less, once another kernel is there: its own processes, and what this process grows by. */
+/** The memory that one more kernel takes: its own processes, and the growth of this process. */
 async function memoryOfOneMore(subjects: Subjects, open: Open, kernels: number): Promise<number> {
   const own = () => process.memoryUsage().rss / MB;
   const before = own();
@@ -186,13 +186,13 @@ async function medianTime(rounds: number, progress: Progress, work: () => Promis
 export interface BenchEngine extends AsyncDisposable {
   readonly address: string;
   readonly image: string;
-  /** Starts a container of the image that does nothing, and waits for its end, as a person would. */
+  /** Runs a container of the image that does nothing, with the command that a user would type. */
   dockerRun(): Promise<void>;
 }
 
 const runProgram = promisify(execFile);
 
-/** A container engine of the benchmark's own, with the default image, and Docker's client as the peer. */
+/** A container engine for the benchmark, with the default image, and Docker's client as the peer. */
 export async function startEngine(build: (address: string) => Promise<string>): Promise<BenchEngine> {
   await requireProgram('dockerd', 'docker.io');
   await requireProgram('docker', 'docker.io');

@@ -1,4 +1,4 @@
-/** The first byte of a streamed answer through the model gateway, beside the same provider asked directly. */
+/** The first byte of a streamed answer through the model gateway, compared with the same provider called directly. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -40,7 +40,7 @@ async function repeated(times: number, ask: () => Promise<number>): Promise<numb
   return samples;
 }
 
-/** What Claude sends with a conversation of some length. */
+/** A request like Claude's for a longer conversation. */
 const BODY = JSON.stringify({
   model: 'claude-sonnet-4-5',
   stream: true,
@@ -48,7 +48,7 @@ const BODY = JSON.stringify({
   messages: [{ role: 'user', content: 'x'.repeat(60_000) }],
 });
 
-/** A model gateway of the benchmark's own, as a runner's socket has it, before a provider that answers at once. */
+/** A model gateway on a runner's socket, in front of a provider that answers at once. */
 export class GatewaySetup implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #agent = new Agent({ keepAlive: true });
@@ -67,13 +67,13 @@ export class GatewaySetup implements AsyncDisposable {
     }
   }
 
-  /** Milliseconds to the first byte of the answer, straight from the provider. Resolves when all of it is there. */
+  /** Milliseconds to the first byte of the answer, directly from the provider. Resolves at the end of the answer. */
   direct(): Promise<number> {
     const { hostname, port } = new URL(this.#direct);
     return this.#ask({ hostname, port, path: '/v1/messages' });
   }
 
-  /** The same by the way of an agent: the forwarder of its runner, the socket of its executor, the gateway. */
+  /** The same on the path of an agent: the forwarder of its runner, the runner's socket, the gateway. */
   gateway(): Promise<number> {
     return this.#ask({ hostname: '127.0.0.1', port: this.#port, path: '/anthropic/v1/messages' });
   }
@@ -89,7 +89,7 @@ export class GatewaySetup implements AsyncDisposable {
     this.#stack.defer(() => rmSync(dataDir, { recursive: true, force: true }));
     const storage = this.#stack.use(await FileStorage.open(dataDir));
     const access = this.#stack.use(await openAccess({ storage, dataDir }));
-    // With budgets, so that they are looked up for each call.
+    // With budgets, so that each call checks them.
     const settings = {
       providers: [`anthropic=${this.#direct}`],
       sessionUsd: 1_000_000,
@@ -108,7 +108,7 @@ export class GatewaySetup implements AsyncDisposable {
     this.#port = await this.#start('way-to-gateway.ts', socket);
   }
 
-  /** A program of the benchmark, which ends with it; gives the port that it tells. */
+  /** A program that ends with the benchmark. Returns the port that it prints. */
   async #start(program: string, ...words: readonly string[]): Promise<string> {
     const file = fileURLToPath(new URL(`../programs/${program}`, import.meta.url));
     const child = spawn(process.execPath, [file, ...words], { stdio: ['pipe', 'pipe', 'inherit'] });

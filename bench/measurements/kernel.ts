@@ -1,4 +1,4 @@
-/** Kernels of the library beside ipykernel, in an order in which no measurement gets in another's way. */
+/** Kernels of the library compared with ipykernel, in an order in which no measurement affects another. */
 
 import type { Session } from '../../src/index.ts';
 import type { Plan } from '../plan.ts';
@@ -66,18 +66,18 @@ export interface TemplateStart {
   /** With the session that it was started for. */
   readonly firstOpenMs: number;
   readonly templateMb: number;
-  /** While it is open, the template is. */
+  /** Keeps the template running. */
   readonly session: Session;
 }
 
-/** What the first session of a host process pays once: the template's start, and the memory that it keeps. */
+/** The one-time cost of the first session of a host process: the start and the memory of the template. */
 export async function measureTemplate(subjects: Subjects): Promise<TemplateStart> {
   const { ms, value } = await timed(() => subjects.cella());
   const pid = parentOf(value.pid);
   return { pid, firstOpenMs: ms, templateMb: memoryOf([pid]).pssMb, session: value };
 }
 
-/** From nothing to a kernel that answers: Cella without a spare, ipykernel as a fresh process. */
+/** The time until a kernel answers: Cella without a spare, ipykernel as a new process. */
 export async function measureStart(subjects: Subjects, plan: Plan['start'], progress: Progress): Promise<Times> {
   const cella: number[] = [];
   const ipykernel: number[] = [];
@@ -100,7 +100,7 @@ async function startOnce(subjects: Subjects, start: () => Promise<Subject>): Pro
   return ms;
 }
 
-/** From the call of open to the first result, where a spare waits: in a host at work, and in one at rest. */
+/** From the call of open to the first result, with a ready spare: in a busy host, and after rest. */
 export async function measureSpare(
   subjects: Subjects,
   plan: Plan['spare'],
@@ -129,7 +129,7 @@ export async function measureSpare(
 }
 
 async function firstResult(subjects: Subjects, before: () => Promise<void>): Promise<number> {
-  // The spare that takes the place of the last one is made in the background: at rest, it is there.
+  // The next spare is made in the background; after rest, it is ready.
   await atRest();
   await before();
   const { ms, value } = await timed(async () => {
@@ -141,7 +141,7 @@ async function firstResult(subjects: Subjects, before: () => Promise<void>): Pro
   return ms;
 }
 
-/** The smallest cell, sent and answered, in kernels that are warm. */
+/** The round trip of the smallest cell in warm kernels. */
 export async function measureRoundTrip(
   subjects: Subjects,
   plan: Plan['roundTrip'],
@@ -165,7 +165,7 @@ export async function measureRoundTrip(
 const PRINTS = 'import time\nprint(time.monotonic_ns())\ntime.sleep(0.05)';
 const NS_PER_MS = 1e6;
 
-/** From a print in code that goes on to the text at the host: both read the clock of the machine. */
+/** From a print in code that keeps running until its text reaches the host. Both read the machine's clock. */
 export async function measureFirstByte(
   subjects: Subjects,
   plan: Plan['firstByte'],
@@ -187,7 +187,7 @@ export async function measureFirstByte(
   return { ms: rounded(median(samples)), p95Ms: rounded(percentile(samples, 95)) };
 }
 
-/** From the call of interrupt to the result, of code that computes without end. */
+/** From the call of interrupt to the result, for code that computes endlessly. */
 export async function measureInterrupt(
   subjects: Subjects,
   plan: Plan['interrupt'],
@@ -211,7 +211,7 @@ async function interruptOnce(session: Session): Promise<number> {
       if (event.type === 'stdout') running.resolve();
     },
   });
-  // Code that ends before it was interrupted shows in the status below.
+  // If the code ends before the interrupt, the status below is wrong.
   result.then(() => running.resolve(), running.reject);
   await running.promise;
   const { ms, value } = await timed(async () => {
@@ -225,7 +225,7 @@ async function interruptOnce(session: Session): Promise<number> {
 interface Printing {
   readonly prepare: string;
   readonly print: string;
-  /** All of it must arrive: text that is lost would look like speed. */
+  /** All text must arrive: lost text would look like speed. */
   readonly bytes: number;
   readonly rounds: number;
 }
@@ -282,7 +282,7 @@ async function throughput(run: Run, printing: Printing): Promise<number> {
   return bytes / 1e6 / (ms / 1000);
 }
 
-/** Private memory of one more kernel that has run one cell: of Cella every process of its sandbox, not the template. */
+/** Private memory of one more kernel that has run one cell. For Cella: every process of its sandbox, without the template. */
 export async function measureMemory(
   subjects: Subjects,
   plan: Plan['memory'],
@@ -319,7 +319,7 @@ async function ofIPykernel(subjects: Subjects): Promise<number> {
   return privateMb;
 }
 
-/** Many kernels opened at the same moment: how many answer, and what they all take together with the template. */
+/** Many kernels opened at the same moment: how many answer, and their total memory with the template. */
 export async function measureDensity(
   subjects: Subjects,
   template: number,
@@ -337,7 +337,7 @@ export async function measureDensity(
     }),
   );
   await atRest();
-  // Pages that processes share are in nobody's private memory. Their parts add up to what all of it takes.
+  // Shared pages are not in any private memory. The proportional shares add up to the total memory.
   const { pssMb, privateMb } = memoryOf(tree(template));
   for (const attempt of attempts) if (attempt.status === 'rejected') progress.step(`lost: ${attempt.reason}`);
   await subjects.end(...attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : [])));

@@ -1,4 +1,4 @@
-/** A user of a server beside another who does its worst: both have the default limits, and one machine. */
+/** One user's latency while another user of the same server causes as much load as possible. Both have the default limits. */
 
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ import type { Progress } from '../progress.ts';
 import type { Neighbour } from '../result.ts';
 import { median, percentile, rounded } from '../statistics.ts';
 
-/** A person thinks between two cells; a program does so for less. */
+/** The pause between two cells. */
 const PAUSE_MS = 10;
 const SETTLE_MS = 2000;
 
@@ -27,7 +27,7 @@ async function factsOf(served: Served, name: string): Promise<NoisyUserFacts> {
   return { url: served.url, token, session: id };
 }
 
-/** In a process of its own: what it takes to make a noise is not to be measured. */
+/** In its own process, so that the work of making load is not measured. */
 function startNoise(facts: NoisyUserFacts, name: string): ChildProcess {
   const program = fileURLToPath(new URL('../programs/noisy-user.ts', import.meta.url));
   const child = fork(program, { execArgv: ['--no-warnings'] });
@@ -43,7 +43,7 @@ async function startProvider(): Promise<{ readonly url: string } & Disposable> {
   return { url: `http://127.0.0.1:${Number(String(port))}`, [Symbol.dispose]: () => void child.stdin.end() };
 }
 
-/** A noise of prompts that all fail would be none. */
+/** Prompts that all fail would cause no load. */
 async function checkTurns(noisy: NoisyUser): Promise<void> {
   await noisy.ask('PUT /v1/credentials/anthropic', { value: KEY });
   const { status, text, error } = await noisy.ask('POST ~/prompt', { prompt: 'Say hello.' });
@@ -51,7 +51,7 @@ async function checkTurns(noisy: NoisyUser): Promise<void> {
     throw new Error(`No turn: ${JSON.stringify({ status, text, error })}`);
 }
 
-/** What each cell took, for so long. */
+/** The duration of each cell, during this time. */
 async function samplesOf(user: NoisyUser, seconds: number): Promise<number[]> {
   const samples: number[] = [];
   for (const until = performance.now() + seconds * 1000; performance.now() < until; await delay(PAUSE_MS)) {
@@ -88,7 +88,7 @@ export async function measureNeighbours(
       await delay(SETTLE_MS);
       found.set(name, await samplesOf(quiet, plan.seconds));
       noise?.disconnect();
-      await noisy.ask('POST ~/restart', {}).catch(() => {}); // what it did may have cost it more than its kernel
+      await noisy.ask('POST ~/restart', {}).catch(() => {}); // its load may have ended more than its kernel
       if (noise?.exitCode === null) await once(noise, 'exit');
       await delay(SETTLE_MS);
     }

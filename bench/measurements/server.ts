@@ -1,4 +1,4 @@
-/** The smallest cell through the server: beside the library in the same run, and beside Jupyter's own server. */
+/** The smallest cell through the server, compared with the library in the same run and with Jupyter's server. */
 
 import type { Plan } from '../plan.ts';
 import { atRest } from '../processes.ts';
@@ -14,7 +14,7 @@ export async function measureServer(
   plan: Plan['server'],
   progress: Progress,
 ): Promise<ServerTimes> {
-  // As `cella serve` opens them: nothing is preloaded there.
+  // As `cella serve` opens them, without preloading.
   const library = await subjects.cella({ preload: [] });
   const [client, jupyter] = [await subjects.cellaServer(), await subjects.jupyterServer()];
   const asks = {

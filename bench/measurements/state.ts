@@ -38,7 +38,7 @@ export async function measureState(
     save.push((await timed(() => session.save())).ms);
     await runOk(session, `changed = -${round}`);
     await atRest();
-    // A cell that comes in the middle of a save, beside one that has nothing to wait for.
+    // A cell that arrives during a save, compared with one that does not have to wait.
     const saving = session.save();
     const during = (await timed(() => runOk(session, 'x = 1'))).ms;
     await saving;
@@ -64,7 +64,7 @@ export async function measureState(
   };
 }
 
-/** Every key is used, in turn, then every one again: each must find what it had. */
+/** Uses every key in turn, and then all again: each must find its variable. */
 export async function measurePool(
   subjects: Subjects,
   plan: Plan['pool'],
@@ -92,7 +92,7 @@ export async function measurePool(
   return { keys, kernels, found, mostMb: rounded(mostMb), seconds: rounded(ms / 1000) };
 }
 
-/** Of the template and all sandboxes. One that ends while it is looked at is left out. */
+/** The memory of the template and all sandboxes. Skips processes that end during the measurement. */
 function memoryOfAll(): number {
   return tree(process.pid)
     .slice(1)
@@ -116,7 +116,7 @@ took = time.perf_counter() - begun
 del copy
 took * 1000`;
 
-/** A cell that fails and is rolled back, against the pickling that would do the same: a dump before it and a load after. */
+/** A cell that fails and is rolled back, compared with pickling for the same purpose: a dump before and a load after. */
 export async function measureRollback(
   subjects: Subjects,
   plan: { readonly rounds: number; readonly megabytes: number },

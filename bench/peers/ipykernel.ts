@@ -34,7 +34,7 @@ export class IPykernel implements AsyncDisposable {
   readonly #connectionFile: string;
   readonly #shell: Dealer;
   readonly #iopub: Subscriber;
-  /** Also for the moment when this process itself ends and nothing can be awaited. */
+  /** Also runs when this process exits and cannot wait. */
   readonly #kill = () => this.#child.kill('SIGKILL');
   #sent = 0;
   #stderr = '';
@@ -84,7 +84,7 @@ export class IPykernel implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** Ends when the reply has come and all output has: the kernel is idle again. */
+  /** Ends when the reply and all output have arrived: the kernel is idle again. */
   async run(code: string, onOutput: (text: string) => void = () => {}): Promise<void> {
     const content = { code, silent: false, store_history: true, user_expressions: {}, allow_stdin: false };
     const status = await this.#request('execute_request', content, { untilIdle: true, onOutput });
@@ -113,7 +113,7 @@ export class IPykernel implements AsyncDisposable {
     await rm(this.#connectionFile, { force: true });
   }
 
-  /** What is published before the subscription has reached the kernel is lost, so it is asked until an answer shows. */
+  /** Output from before the kernel got the subscription is lost, so this asks repeatedly until an answer arrives. */
   async #subscribed(): Promise<void> {
     const answered = Promise.withResolvers<void>();
     const ask = () => {
@@ -189,7 +189,7 @@ async function makeConnection(folder: string): Promise<Connection> {
   return { file, key, ports };
 }
 
-/** Without its history file, which Cella has no like of. */
+/** Without its history file, because Cella has none. */
 function launch(connectionFile: string): string[] {
   const options = ['--HistoryManager.enabled=False', '--IPKernelApp.exec_lines=import numpy'];
   return ['-m', 'ipykernel_launcher', '-f', connectionFile, ...options];
@@ -197,7 +197,7 @@ function launch(connectionFile: string): string[] {
 
 function environment(folder: string): NodeJS.ProcessEnv {
   const { PYTHONDONTWRITEBYTECODE: _, ...rest } = process.env;
-  // It ends by itself when the process named here has.
+  // It ends when the process named here has ended.
   return { ...rest, IPYTHONDIR: join(folder, 'ipython'), JPY_PARENT_PID: String(process.pid) };
 }
 

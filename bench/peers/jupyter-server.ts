@@ -28,7 +28,7 @@ interface Request {
   idle: boolean;
 }
 
-/** PEER_MISSING where it cannot be imported. */
+/** Throws PEER_MISSING if it cannot be imported. */
 export async function jupyterServerVersion(python: string): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(python, [
@@ -50,7 +50,7 @@ export class JupyterServer {
   readonly #origin: string;
   readonly #token: string;
   readonly #session = randomUUID();
-  /** Also for the moment when this process itself ends and nothing can be awaited; its kernel ends by itself then. */
+  /** Also runs when this process exits and cannot wait; the kernel then ends by itself. */
   readonly #kill = () => this.#child.kill('SIGKILL');
   #stderr = '';
   #kernel = '';
@@ -86,7 +86,7 @@ export class JupyterServer {
     }
   }
 
-  /** Ends when the reply has come and the kernel is idle again: before that, output may be missing. */
+  /** Ends when the reply has arrived and the kernel is idle again: before that, output may be missing. */
   async run(code: string): Promise<void> {
     const content = { code, silent: false, store_history: true, user_expressions: {}, allow_stdin: false };
     const status = await this.#ask('execute_request', content);
@@ -102,7 +102,7 @@ export class JupyterServer {
     this.#socket?.terminate();
     if (this.#child.pid !== undefined && this.#child.exitCode === null && this.#child.signalCode === null) {
       const ended = once(this.#child, 'exit');
-      // It ends its kernel first, where it still can.
+      // It ends its kernel first, if it still can.
       if (this.#kernel !== '') await this.#call('DELETE', `/api/kernels/${this.#kernel}`).catch(() => {});
       this.#kill();
       await ended;
@@ -127,7 +127,7 @@ export class JupyterServer {
     for (const deadline = performance.now() + START_BOUND_MS; ; ) {
       const answered = await this.#call('GET', '/api/status').then(
         () => true,
-        () => false, // it does not listen yet
+        () => false, // it is not listening yet
       );
       if (answered) return;
       if (this.#child.exitCode !== null || performance.now() > deadline) {
@@ -189,7 +189,7 @@ interface Place {
   readonly token: string;
 }
 
-/** Its settings lie in a file, so that no process list shows the token. */
+/** Its settings are in a file, so that no process list shows the token. */
 async function prepare(folder: string): Promise<Place> {
   const [port = 0] = await freePorts(1);
   const token = randomBytes(24).toString('hex');

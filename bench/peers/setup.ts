@@ -1,4 +1,4 @@
-/** What the comparison needs on this machine. A part that is missing is an error that names it, never a blank. */
+/** Finds the peers of the comparison on this machine. A missing peer is an error that names it, never an empty result. */
 
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ export interface Peer {
   readonly ipykernelVersion: string;
 }
 
-/** Debian's own: python3-ipykernel and python3-numpy install for this one. Both sides run on it. */
+/** Debian's Python, for which python3-ipykernel and python3-numpy are installed. Both sides use it. */
 export const PYTHON = '/usr/bin/python3';
 
 const VERSIONS = 'import platform, ipykernel, numpy; print(platform.python_version(), ipykernel.__version__)';
@@ -51,7 +51,7 @@ async function versions(python: string): Promise<string> {
   }
 }
 
-/** All are held at the same time, so that they differ. */
+/** All are open at the same time, so that they differ. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
   await Promise.all(servers.map((server) => once(server, 'listening')));

@@ -1,4 +1,4 @@
-/** A worker that brings Pyodide up as anybody would, with the kernel imported from its sources: the peer of the snapshot. */
+/** A worker that starts Pyodide without a memory image and imports the kernel from its sources: the peer of the memory image. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A user of a server, and all that it can do to disturb another. Run as a program, it makes one noise until its parent leaves. */
+/** A user of a server who causes load for others. As a program, it causes one kind of load until its parent ends. */
 
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -40,7 +40,7 @@ export class NoisyUser {
   }
 }
 
-/** Goes on until it is told to stop. What is refused to it, or costs it its kernel, is what limits are for. */
+/** Runs until it is stopped. Ignores refusals and dead kernels: limits are part of the measurement. */
 type Noise = (noisy: NoisyUser, stop: AbortSignal) => Promise<void>;
 
 /** Cells of that code, one after the other. */
@@ -50,7 +50,7 @@ const cells =
     while (!stop.aborted) await noisy.ask('POST ~/execute', { code, timeoutMs: 20_000 }).catch(() => delay(20));
   };
 
-/** Several at once, each again and again. */
+/** Several at once, repeated. */
 const calls =
   (atOnce: number, call: (noisy: NoisyUser) => Promise<unknown>): Noise =>
   async (noisy, stop) => {
@@ -60,7 +60,7 @@ const calls =
     await Promise.all(Array.from({ length: atOnce }, one));
   };
 
-/** The key of a provider that asks for none. */
+/** A key for a provider that checks none. */
 export const KEY = 'sk-ant-bench';
 
 export const noises: Readonly<Record<string, Noise>> = {

@@ -1,4 +1,4 @@
-/** A provider for the benchmark, in a process of its own: it streams an answer at once, and tells its port. */
+/** A simulated provider in its own process: prints its port, and streams an answer at once. */
 
 import { createServer } from 'node:http';
 
@@ -21,5 +21,5 @@ const server = createServer((request, response) => {
   });
 });
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
-// Whoever started it holds this open.
+// The parent process keeps this open.
 process.stdin.resume().on('end', () => process.exit());

@@ -1,8 +1,8 @@
-/** The way of an agent to the gateway, in a process of its own as a runner has it: a port of loopback, which it tells. */
+/** An agent's path to the gateway, in its own process as in a runner: a loopback port, which it prints. */
 
 import { openLoopbackForwarder } from '../../src/runner/loopback-forwarder.ts';
 
 const { url } = await openLoopbackForwarder(process.argv[2] ?? '');
 console.log(new URL(url).port);
-// Whoever started it holds this open.
+// The parent process keeps this open.
 process.stdin.resume().on('end', () => process.exit());

@@ -1,4 +1,4 @@
-/** The runner as one file, and the script that it confines commands with. Both are brought into sandboxes and containers as they are. */
+/** Bundles the runner to one file, and copies the script that confines commands. Both are mounted into sandboxes and containers. */
 
 import { chmod, copyFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

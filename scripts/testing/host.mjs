@@ -9,7 +9,7 @@ const running = new Set();
 const cleanups = [];
 let stopping = false;
 
-/** Resolves to the exit code, or never once this process was told to stop. A signal's end counts as 143. */
+/** Resolves to the exit code, or never if this process is stopping. An end by signal counts as 143. */
 export function run(command, args, options = {}) {
   if (stopping) return new Promise(() => {});
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'], ...options, detached: true });
@@ -27,7 +27,7 @@ export function run(command, args, options = {}) {
   });
 }
 
-/** Folders and the like to take away at the end, however it comes. Cleanups are synchronous. */
+/** Cleanups that run when this process ends in any way, for example of folders. They are synchronous. */
 export function atEnd(cleanup) {
   cleanups.push(cleanup);
 }
@@ -68,13 +68,13 @@ for (const [signal, code] of [
 
 const modules = ['numpy', 'pandas', 'matplotlib', 'cloudpickle', 'ipykernel', 'jupyter_server', 'pip'];
 const programs = { tmux: 'tmux', 'redis-server': 'redis-server', curl: 'curl', openssl: 'openssl', pgrep: 'procps' };
-/** Programs that make and become the ordinary user, and that run containers; only root needs them. */
+/** Programs that create and switch to the ordinary user, and that run containers; only root needs them. */
 const rootPrograms = { setpriv: 'util-linux', useradd: 'passwd', dockerd: 'docker.io' };
-/** What compiles a Python for musl, in test/support/docker/foreign; only root runs it, in a container. */
+/** For compiling a Python for musl, in test/support/docker/foreign; only root runs it, in a container. */
 const compilers = { gcc: 'gcc', make: 'make', 'musl-gcc': 'musl-tools', xz: 'xz-utils', bzip2: 'bzip2' };
-/** The other engine, and what an ordinary user needs to run it. */
+/** Podman, and what an ordinary user needs to run it. */
 const podman = { podman: 'podman', newuidmap: 'uidmap' };
-/** The browser that pages are looked at with. */
+/** The browser for the tests of pages. */
 const browser = { chromium: 'chromium' };
 
 const probe = `
@@ -94,7 +94,7 @@ export function findProgram(name) {
 /** Debian's package of a Python module. */
 const packageOf = (name) => `python3-${name.replaceAll('_', '-')}`;
 
-/** The Debian packages that are missing, and what no package can mend. */
+/** The missing Debian packages, and problems that no package fixes. */
 function missing(python, { compiling, onPodman, browsing }) {
   const needed = {
     ...programs,
@@ -146,10 +146,10 @@ export async function requireAll(python, { compiling = false, onPodman = false, 
 }
 
 const ENOUGH_BYTES = 8 * 2 ** 30;
-/** In a namespace of its own, so that it is gone with the last process of the command, however that ends. */
+/** In its own mount namespace, so that the disk is gone with the last process of the command. */
 const MOUNTED = 'mount -t tmpfs -o mode=1777 tmpfs "$0" && exec "$@"';
 
-/** The command with such a disk on the folder; as it is where there can be none. */
+/** The command with such a disk on the folder; unchanged if this machine cannot mount one. */
 export function withMemoryDisk(folder, command, args) {
   const unshare = findProgram('unshare');
   if (!isRoot || !unshare || available() < ENOUGH_BYTES) return { command, args };
@@ -158,7 +158,7 @@ export function withMemoryDisk(folder, command, args) {
   return { command: unshare, args: [...around, command, ...args] };
 }
 
-/** Also where a control group gives this process less than the machine has. */
+/** Also respects the memory limit of this process's control group. */
 const available = () => Math.min(freemem(), process.availableMemory?.() ?? 0);
 
 const userName = 'cella-test';
@@ -181,7 +181,7 @@ function account(namespaces) {
   return { uid: must('id', ['-u', userName]), gid: must('id', ['-g', userName]), home };
 }
 
-/** Users of its own inside its containers, as an account that is no system user has them from the start. */
+/** Subordinate user ids for its containers, which accounts other than system users have by default. */
 function giveIds() {
   for (const kind of ['uid', 'gid']) {
     const lines = existsSync(`/etc/sub${kind}`)
@@ -203,14 +203,14 @@ function asUser({ uid, gid, home }, command, args, env = {}) {
   return { command: findProgram('setpriv') ?? 'setpriv', args: become, env: { ...base, ...env } };
 }
 
-/** Every file below the folder, links followed to where npm put them, can be read by that user. */
+/** Makes every file below the folder readable for that user. Follows the links that npm made. */
 function canRead(user, folder) {
   const test = asUser(user, 'find', ['-L', folder, '-maxdepth', '2', '!', '-readable'], { PATH: '/usr/bin:/bin' });
   const done = spawnSync(test.command, test.args, { env: test.env, encoding: 'utf8', cwd: '/' });
   return done.status === 0 && done.stdout === '';
 }
 
-/** Makes the user and its folder; the folder goes away at the end. `command` gives a command as that user in it. */
+/** Creates the user and its folder; the folder is removed at the end. `command` returns a command as that user in it. */
 export function prepareUser(root, { namespaces = false } = {}) {
   const user = account(namespaces);
   const folder = mkdtempSync('/var/tmp/cella-user-');
@@ -222,7 +222,7 @@ export function prepareUser(root, { namespaces = false } = {}) {
   mkdirSync(scratch);
   const parts = [...copied, ...alsoRead].map((part) => join(root, part)).filter((path) => existsSync(path));
   must('cp', ['-a', '--reflink=auto', ...parts, checkout]);
-  // The agents that the suites before have brought.
+  // The agents that earlier suites have installed.
   const agents = join(root, '.cache', 'agents');
   if (existsSync(agents)) {
     mkdirSync(join(checkout, '.cache'));

@@ -1,4 +1,4 @@
-/** Finds what outlived the tests: kernels and container engines by their command lines, all else by its environment. */
+/** Finds processes that outlived the tests: kernels and container engines by their command lines, others by their environment. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -34,8 +34,8 @@ export function snapshot() {
 }
 
 /**
- * Kernels and engines that were not in the snapshot and whose host is gone. A kernel of someone else's run has a host
- * that lives; one that was left behind was adopted by an ancestor of this process.
+ * Kernels and engines that were not in the snapshot and whose host is gone. A kernel of another run has a host
+ * that is alive; a leftover kernel was adopted by an ancestor of this process.
  */
 function leftNow(before) {
   const all = processes();
@@ -51,26 +51,26 @@ function leftNow(before) {
   });
 }
 
-/** An engine of a run that still goes on has its guard above it, or beside it. */
+/** An engine of another active run has its guard as parent or sibling. */
 function isWatched({ command }, all) {
   const folder = /\/cella-(docker|podman)-[A-Za-z0-9]+/.exec(command)?.[0] ?? '';
   return [...all.values()].some((one) => one.command.includes('docker-guard.mjs') && one.command.includes(folder));
 }
 
-/** Whatever was started with one of these folders in its environment: a server that was detached, for one. */
+/** All processes with one of these folders in their environment, for example a detached server. */
 export function startedIn(folders) {
   return [...processes().values()].filter(({ pid }) => {
     let environment = '';
     try {
       environment = readFileSync(`/proc/${pid}/environ`, 'latin1');
     } catch {
-      // It has ended, or is somebody else's.
+      // It has ended, or belongs to another user.
     }
     return folders.some((folder) => environment.includes(folder));
   });
 }
 
-/** What is still there after `graceMs`. */
+/** The processes that still exist after `graceMs`. */
 export async function leftovers(before, folders, graceMs = 20_000) {
   const deadline = Date.now() + graceMs;
   for (;;) {

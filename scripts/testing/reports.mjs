@@ -1,9 +1,9 @@
-/** What vitest's JSON reports say, file by file, and what they come to. */
+/** Reads vitest's JSON reports, file by file, and counts the results. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
-/** What failed, short enough for the summary: a log that is cut to its end still tells it. */
+/** The failures, short enough for the summary: a log of which only the end is kept still shows them. */
 function describe(file, name, message = '') {
   const lines = message.split('\n').filter((line) => line.trim() !== '');
   return [`${file}: ${name}`, ...lines.slice(0, 6).map((line) => `  ${line.slice(0, 300)}`)];
@@ -25,7 +25,7 @@ function readFile(root, { name, message, status, startTime, endTime, assertionRe
   };
 }
 
-/** One step of the run. A run that broke off counts as one failure beside those of its files. */
+/** One step of the run. A run that was cut short counts as one more failure. */
 export function readReport(root, project, report, exitCode) {
   const { testResults } = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : { testResults: [] };
   const files = testResults.map((result) => readFile(root, result));
@@ -36,7 +36,7 @@ export function readReport(root, project, report, exitCode) {
 
 export const failedFiles = ({ files }) => files.filter(({ failures }) => failures.length > 0);
 
-/** The step with what its failed files did when they were run again; what passed then is told as flaky. */
+/** The step with the results of the second run of its failed files. Files that then passed are flaky. */
 export function withSecondRun(step, second) {
   const again = new Map(second.files.map((one) => [one.file, one]));
   const files = step.files.map((one) => again.get(one.file) ?? one);

@@ -1,4 +1,4 @@
-/** How the scripts run vitest: its program, its arguments, and a folder for what the tests write. */
+/** Runs vitest for the scripts: its program, its arguments, and a scratch folder for the tests. */
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ export function vitestArguments(checkout, project, report, filters) {
   return [join(checkout, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...options, ...filters];
 }
 
-/** Removed at the end. Other users can pass through it to its folder for temporary files. */
+/** Removed at the end. Other users can reach its folder for temporary files. */
 export function makeScratch(name) {
   const scratch = mkdtempSync(join(tmpdir(), `cella-${name}-`));
   atEnd(() => rmSync(scratch, { recursive: true, force: true }));
@@ -34,18 +34,18 @@ export function makeTemporary(scratch) {
   return temporary;
 }
 
-/** Variables that lead everything tests write into the scratch folder. */
+/** Variables that make the tests write only into the scratch folder. */
 export function scratchVariables(scratch) {
   return {
     CELLA_PYTHON: python,
     TMPDIR: join(scratch, 'tmp'),
     CELLA_DATA_DIR: join(scratch, 'data'),
-    // Hosts that tests start from the sources are compiled once and not each time.
+    // Caches the compiled sources of hosts that tests start.
     NODE_COMPILE_CACHE: join(scratch, 'compiled'),
   };
 }
 
-/** Those of this process too, with the Node of the tests first on PATH. */
+/** The variables of this process, with the Node of the tests first on PATH. */
 export function ownVariables(scratch) {
   const path = [dirname(node), process.env.PATH].join(delimiter);
   return { ...process.env, PATH: path, ...scratchVariables(scratch) };

@@ -17,20 +17,20 @@ export const UserName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._@-]{0,63}$/, 'must be 1 to 64 of a-z, 0-9 and . _ @ -, and begin with a letter or a digit');
 
-/** A name is given again after its user is deleted, an id never is. */
+/** After a user is deleted, another user can get the name, but never the id. */
 export const UserId = z.string().regex(/^(local|[a-z0-9][a-z0-9._@-]{0,63}~[a-z0-9]{12})$/, 'must be the id of a user');
 
 const limit = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-/** What is left out is not limited. */
+/** There is no limit for a field that is left out. */
 export const Quotas = z.strictObject({
   sessions: limit.optional(),
   liveKernels: limit.optional(),
-  /** Of all live kernels together, by their limits. */
+  /** The sum of the memory limits of all live kernels. */
   memoryMb: limit.optional(),
   executionsPerMinute: limit.max(100_000).optional(),
   storageBytes: limit.optional(),
-  /** Spent on models, by the day in UTC. */
+  /** USD spent on models per day (UTC). */
   modelUsdPerDay: z.number().min(0).max(10_000_000).optional(),
   modelTokensPerDay: limit.optional(),
 });
@@ -43,7 +43,7 @@ export const User = z.object({
   name: UserName,
   role: Role,
   disabled: z.boolean(),
-  /** In place of the server's defaults. */
+  /** Replaces the server's defaults. */
   quotas: Quotas,
   createdAt: time,
   updatedAt: time,
@@ -74,7 +74,7 @@ export const TokenInfo = z.object({
   userName: UserName,
   scopes: z.array(Scope),
   createdAt: time,
-  /** Never, where it is left out. */
+  /** If undefined, the token never expires. */
   expiresAt: time.optional(),
   /** At most a minute old. */
   lastUsedAt: time.optional(),
@@ -87,7 +87,7 @@ export const CreateToken = z.strictObject({
   name: z.string().trim().min(1).max(100),
   /** Another user's name, for admins. */
   user: UserName.optional(),
-  /** By default all that the maker and the user may both have. */
+  /** Default: every scope that both the creator and the user may have. */
   scopes: boundedList(z.array(Scope).min(1).max(scopes.length), scopes.length).optional(),
   expiresInMs: z
     .int()
@@ -104,7 +104,7 @@ export const Share = z.union([
 ]);
 export type Share = z.infer<typeof Share>;
 
-/** What was refused: docs/access.md says what each means. A label of `cella_refused_total`, so the list is closed. */
+/** Kinds of refusals, described in docs/access.md. They are labels of `cella_refused_total`, so the list is closed. */
 export const refusalKinds = [
   'token',
   'login',
@@ -141,20 +141,20 @@ export const AuditEntry = z.object({
   credential: z.string().optional(),
   /** `session.execute`, `user.create` … */
   action: z.string(),
-  /** The session it was done to. */
+  /** The session that the action was about. */
   session: z.string().optional(),
-  /** What else it was done to: a user, a token, a file. */
+  /** Another object of the action: a user, a token, a file. */
   target: z.string().optional(),
   /** The address it came from. */
   from: z.string(),
   outcome: z.enum(['ok', 'refused', 'failed']),
   /** The error code, if the request was refused or failed. */
   code: z.string().optional(),
-  /** What kind of refusal it is. */
+  /** The kind of refusal. */
   kind: RefusalKind.optional(),
-  /** What was tried, in a few words. Never a secret. */
+  /** A short description of the attempt. Contains no secret. */
   detail: z.string().optional(),
-  /** How many more of this kind by the same user or address were refused since the entry before, without one of their own. */
+  /** How many more refusals of this kind, by the same user or address, were not logged since the previous entry. */
   suppressed: z.int().optional(),
 });
 export type AuditEntry = z.infer<typeof AuditEntry>;
@@ -164,7 +164,7 @@ export type AuditRecord = z.infer<typeof AuditRecord>;
 
 export const ProviderName = z.enum(providers);
 
-/** It goes into a header as it is. */
+/** It is copied into a header unchanged. */
 export const CredentialValue = z
   .string()
   .regex(/^[!-~]{8,16384}$/, 'must be 8 to 16384 printable ASCII characters without blanks');
@@ -189,7 +189,7 @@ export const SetCredential = z.strictObject({
 });
 export type SetCredential = z.infer<typeof SetCredential>;
 
-/** `left` are those that no key at hand opens: they are as they were. */
+/** `left`: the credentials that no available key can decrypt. They are unchanged. */
 export const Rotation = z.object({
   rotated: z.int(),
   left: z.array(z.object({ userId: z.string(), provider: z.string() })),

@@ -116,7 +116,7 @@ const PermissionRequested = z.object({
   /** For people to read: a command line, a path, a request. */
   summary: z.string(),
   input: z.unknown().optional(),
-  /** Of a kernel's tool. */
+  /** Only for a tool that kernel code called. */
   recipe: z.string().optional(),
   /** A rule that the agent suggests. */
   pattern: z.string().optional(),

@@ -20,7 +20,7 @@ export const ProfileName = z
   .string()
   .regex(NAME, 'must be a name of 1 to 64 letters, digits, _ and -, that begins with a letter or digit');
 
-/** A path in the workspace: any name that does not lead out of it. */
+/** A path in the workspace: any path that does not lead out of it. */
 export const ProfilePath = z
   .string()
   .min(1)

@@ -32,7 +32,7 @@ interface ConversationItem {
   readonly text: string;
   /** The result of a tool or subagent. */
   readonly output?: string | undefined;
-  /** Of a subagent. */
+  /** The items of a subagent. */
   readonly items: readonly ConversationItem[];
 }
 
@@ -79,7 +79,7 @@ export interface ConversationState {
   readonly permissions: readonly ConversationPermission[];
   /** Attempts to reach hosts that the policy does not list. */
   readonly denied: readonly Pick<LogEventOf<'network_denied'>, 'host' | 'port' | 'reason'>[];
-  /** Of all turns. */
+  /** The total of all turns. */
   readonly usage: Omit<TokenUsage, 'model'>;
 }
 
@@ -332,7 +332,7 @@ function changeItem(items: Items, id: string, change: (item: ConversationItem) =
   return items;
 }
 
-/** If the subagent is unknown, or too deep to be shown, the item belongs to the turn itself. */
+/** If the subagent is unknown or nested too deeply, the item belongs to the turn itself. */
 function addItem(items: Items, item: ConversationItem, parent: string | undefined): Items {
   const depth = parent === undefined ? undefined : depthOf(items, parent);
   if (parent === undefined || depth === undefined || depth >= MAX_DEPTH) return [...items, item];

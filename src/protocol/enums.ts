@@ -3,18 +3,18 @@
 /** From fewest to most permissions. */
 export const roles = ['viewer', 'member', 'admin'] as const;
 
-/** On a session, each with those before it: look at it; run code in it and change its files; change, share and delete it. */
+/** Rights on a session; each includes the ones before it: view it; run code in it and change its files; change, share and delete it. */
 export const rights = ['view', 'use', 'manage'] as const;
 
-/** What a token is for. The first three bound the rights on sessions; `tokens` is for one's own tokens, `admin` for all else. */
+/** Scopes of a token. The first three limit the rights on sessions; `tokens` is for the user's own tokens, `admin` for everything else. */
 export const scopes = [...rights, 'tokens', 'admin'] as const;
 
 export const providers = ['anthropic', 'openai', 'gemini'] as const;
 export type Provider = (typeof providers)[number];
 
 /**
- * How an agent gets to its model. `gateway`: through the server, which alone knows the key. `just-in-time`: the key goes to
- * the agent's process, when it asks for it.
+ * How an agent reaches its model. `gateway`: through the server, which alone knows the key. `just-in-time`: the agent's
+ * process gets the key when it asks for it.
  */
 export const keyModes = ['gateway', 'just-in-time'] as const;
 export type KeyMode = (typeof keyModes)[number];
@@ -26,7 +26,7 @@ export interface Capabilities {
   readonly subprocesses: boolean;
   /** An interrupt ends `time.sleep` at once. */
   readonly interruptSleep: boolean;
-  /** A rollback takes everything back: also what was changed in place, in modules and in the process. */
+  /** A rollback reverts everything, including changes in place, in modules and in the process. */
   readonly trueRollback: boolean;
   /** A second kernel with the same memory. */
   readonly liveFork: boolean;
@@ -40,7 +40,7 @@ export const ALL_CAPABILITIES: Capabilities = {
   liveFork: true,
 };
 
-/** Python in WebAssembly: no threads, no processes, and nothing to fork. */
+/** Python in WebAssembly: no threads, no processes, no forks. */
 export const IN_PROCESS_CAPABILITIES: Capabilities = {
   threads: false,
   subprocesses: false,
@@ -65,13 +65,13 @@ export function isReservedKey(agentKey: string): boolean {
   return agentKey.startsWith('~');
 }
 
-/** The user of a key in storage, and the agent key as this user knows it. No `user`: the local user's. */
+/** The user of a key in storage, and the agent key as this user sees it. `user` is undefined for the local user. */
 export function readStorageKey(storageKey: string): { readonly user?: string; readonly agentKey: string } {
   const [, user, agentKey] = /^~([^/]+)~[a-z0-9]{12}\/(.*)$/s.exec(storageKey) ?? [];
   return user === undefined || agentKey === undefined ? { agentKey: storageKey } : { user, agentKey };
 }
 
-/** Tells of the server: see `ServerFile`. */
+/** Describes the running server, see `ServerFile`. */
 export const SERVER_FILE = 'daemon.json';
 /** Only the user that runs the server can open it. */
 export const SOCKET_FILE = 'daemon.sock';

@@ -6,7 +6,7 @@ import { NetworkPolicy } from './sandbox-policy.ts';
 export const FolderId = z.object({
   device: z.string(),
   inode: z.string(),
-  /** Devices may have other numbers after the machine was started anew. */
+  /** Device numbers can change when the machine restarts. */
   boot: z.string(),
 });
 export type FolderId = z.infer<typeof FolderId>;
@@ -17,7 +17,7 @@ const Mount = z.strictObject({
   path: z.string(),
   /** Its path inside, if that differs. */
   at: z.string().optional(),
-  /** Which folder it must be, if a caller has named it. */
+  /** The identity that the folder must have, if a caller has named the folder. */
   id: FolderId.optional(),
   /** On a root host: the owner on disk, shown inside as the sandbox's own user. */
   owner: userAndGroup.optional(),
@@ -27,8 +27,8 @@ export type Mount = z.infer<typeof Mount>;
 const EnvironmentLimits = z.strictObject({
   memoryBytes: z.int(),
   /**
-   * `reserved` (the default) also bounds what a process asks for, so that it gets an error before it would be killed.
-   * Programs that reserve far more addresses than they ever use, such as those on V8 and JavaScriptCore, need `used`.
+   * `reserved` (the default) also limits what a process reserves, so that it gets an error before it would be killed.
+   * Programs that reserve far more addresses than they use, such as those built on V8 and JavaScriptCore, need `used`.
    */
   memoryCounts: z.enum(['reserved', 'used']).optional(),
   processes: z.int(),
@@ -44,7 +44,7 @@ export const EnvironmentSpec = z.strictObject({
   gid: z.int(),
   network: NetworkPolicy,
   readable: z.array(Mount).readonly(),
-  /** The folder of the agent key. `writable` has it, too. */
+  /** The folder of the agent key. It is also in `writable`. */
   folder: Mount,
   writable: z.array(Mount).readonly(),
   /** As seen inside. */
@@ -59,10 +59,10 @@ export interface Interpreter {
   /** `cp311-x86_64`, `cp312-musl-x86_64`: a folder's name, with the machine at its end. */
   readonly tag: string;
   readonly version: readonly [major: number, minor: number];
-  /** The third number of its version. Without it packages are chosen for the last release of that version. */
+  /** The patch number of its version. If undefined, packages are chosen for the last release of that version. */
   readonly patch?: number | undefined;
-  /** The program, if it is one of the host's. */
+  /** The path of the interpreter, if it is on the host. */
   readonly executable?: string | undefined;
-  /** The platforms whose wheels it takes, as wheels name them, best first. None: pure Python alone. */
+  /** The platforms whose wheels it accepts, as wheels name them, best first. Empty: only pure Python. */
   readonly platforms: readonly string[];
 }

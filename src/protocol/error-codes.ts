@@ -1,4 +1,4 @@
-/** The codes of errors: what each means to HTTP, to RPC, to a retry, and to the reader. */
+/** The codes of errors, each with its HTTP status, RPC code, whether a retry can help, and advice. */
 
 interface CodeFacts {
   readonly http: number;
@@ -7,12 +7,12 @@ interface CodeFacts {
   readonly advice: string;
 }
 
-/** A request that fails so fails again. */
+/** The same request would fail again. */
 const permanent = (http: number, rpc: number, advice: string): CodeFacts => ({ http, rpc, retry: false, advice });
 /** The same request may succeed later. */
 const retryable = (http: number, rpc: number, advice: string): CodeFacts => ({ http, rpc, retry: true, advice });
 
-/** What each code means: the status of HTTP, the number of JSON-RPC, and the advice. */
+/** For each code: the HTTP status, the JSON-RPC code, whether a retry can help, and the advice. */
 export const errorCodes = {
   INVALID_OPTIONS: permanent(
     400,

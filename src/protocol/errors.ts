@@ -1,15 +1,15 @@
-/** The one class of errors. */
+/** The error class of Cella. */
 
 import { type ErrorCode, errorCodes } from './error-codes.ts';
 
 interface ErrorFacts {
   readonly cause?: unknown;
   readonly details?: Record<string, unknown>;
-  /** Replaces the code's advice if that would mislead. */
+  /** Replaces the advice of the code, if that would mislead. */
   readonly advice?: string;
 }
 
-/** Match on `code`, never on the text. `details` holds what a program may want to know. */
+/** Match on `code`, never on the text. `details` holds facts for programs. */
 export class CellaError extends Error {
   override readonly name = 'CellaError';
   readonly code: ErrorCode;

@@ -1,4 +1,4 @@
-/** What an execution sends to its reader: events while it runs and one result at the end, and their form on the wire. */
+/** The events of an execution and its result, and their form on the wire. */
 
 import { z } from 'zod';
 import type { ErrorCode } from './error-codes.ts';
@@ -7,10 +7,10 @@ import { type LostVariable, lostList, restoredList } from './kernel-state.ts';
 import { type PyValue, valueFromWire, valueToJson, valueToWire } from './py-values.ts';
 import { milliseconds, TransactionPolicy } from './session-info.ts';
 
-/** By MIME type: text as it is, binary data as base64, `application/json` as a value. */
+/** By MIME type: text unchanged, binary data as base64, `application/json` as a value. */
 export type MimeBundle = Readonly<Record<string, PyValue>>;
 
-/** The number of the execution that it belongs to, where it comes after that one's result. */
+/** The number of the execution that it belongs to, if it comes after that execution's result. */
 interface NumberedOutput {
   readonly execution?: number;
 }
@@ -37,10 +37,10 @@ export interface SavedEvent {
   readonly moreLost?: number | undefined;
 }
 
-/** How far work is that the host does for the code, such as installing packages: one line. */
+/** The progress of work that the host does for the code, such as installing packages: one line. */
 export interface ProgressEvent {
   readonly type: 'progress';
-  /** What the code has called: `deps.add`. */
+  /** The call of the code, such as `deps.add`. */
   readonly task: string;
   readonly text: string;
 }
@@ -52,7 +52,7 @@ export interface NetworkDeniedEvent {
   readonly port: number;
   /** `not_listed`, `port_not_listed` or `private_address`. */
   readonly reason: string;
-  /** How many others were denied since the last event: of a flood only some are told. */
+  /** How many other attempts were denied since the last event. A flood of attempts is not reported one by one. */
   readonly more?: number | undefined;
 }
 
@@ -78,7 +78,7 @@ export interface ExecutionError {
   readonly exitCode?: number | undefined;
 }
 
-/** How a kernel came to its end. */
+/** How a kernel ended. */
 export interface Death {
   readonly code: Extract<ErrorCode, 'KERNEL_DIED' | 'KERNEL_OUT_OF_MEMORY' | 'KERNEL_CPU_LIMIT' | 'KERNEL_PROTOCOL'>;
   readonly message: string;
@@ -94,7 +94,7 @@ export interface Resumed {
   readonly savedAgoMs?: number;
   /** The first of them, as in `lost`. */
   readonly restored: readonly string[];
-  /** How many more came back; absent if all are listed. */
+  /** How many more were restored; absent if all are listed. */
   readonly moreRestored?: number | undefined;
   /** The name `*` stands for names that are no longer known. */
   readonly lost: readonly LostVariable[];
@@ -111,7 +111,7 @@ export interface Notice {
   readonly resumed?: Resumed;
 }
 
-/** What was left out of a result because it was too large. All but `mimeTypes` and `streamedBytes` was streamed all the same. */
+/** What was left out of a result because it was too large. Readers of the stream got it, except `mimeTypes` and `streamedBytes`. */
 export interface Truncated {
   readonly stdoutBytes?: number;
   readonly stderrBytes?: number;
@@ -119,7 +119,7 @@ export interface Truncated {
   readonly displays?: number;
   /** MIME types beyond the 100 that one value or display may have, or too large. */
   readonly mimeTypes?: number;
-  /** Bytes of events that the reader missed because it did not read while the code had to be stopped. */
+  /** Bytes of events that were lost because nobody read them while the code was being stopped. */
   readonly streamedBytes?: number;
 }
 
@@ -131,7 +131,7 @@ export interface ResultEvent {
   /** The last expression's value; absent if there was none, or it was None. */
   readonly value?: PyValue;
   readonly repr?: string;
-  /** Rich forms of the value, where it has any. */
+  /** Rich forms of the value, if it has any. */
   readonly data?: MimeBundle;
   readonly stdout: string;
   readonly stderr: string;
@@ -153,7 +153,7 @@ export interface ResultEvent {
 
 export type ExecutionEvent = OutputEvent | DisplayEvent | ProgressEvent | InputRequestEvent | ResultEvent;
 
-/** An event as one line of JSON can hold it. */
+/** An event in a form that JSON can represent. */
 export function eventToJson(event: ExecutionEvent): unknown {
   if (event.type === 'display') return { ...event, data: valueToJson(event.data) };
   if (event.type !== 'result') return event;
@@ -189,16 +189,16 @@ const TruncatedSchema = z.object({
   streamedBytes: z.number().optional(),
 });
 
-/** A file with what was too large for an event; see `GET /v1/sessions/:id/outputs/:file`. */
+/** A file with data that was too large for an event; see `GET /v1/sessions/:id/outputs/:file`. */
 export const OutputFile = z.object({
   file: z.string(),
   mediaType: z.string(),
-  /** At the time of the event: it may still grow until the result. */
+  /** The size at the time of the event. The file can grow until the result. */
   bytes: z.int().min(0),
 });
 export type OutputFile = z.infer<typeof OutputFile>;
 
-/** What an ending is, without the output: that is in the events before it. */
+/** The end of an execution without its output, which is in earlier events. */
 export const resultFields = {
   status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
   /** The number of the cell in its kernel: tracebacks name it `<cell N>`. */
@@ -218,7 +218,7 @@ export const resultFields = {
   durationMs: z.number(),
 };
 
-/** What a JSON execute answers with: the ending and all of the output that a result keeps. */
+/** The JSON response of `execute`: the result with all output that a result keeps. */
 export const ExecutionResult = z.object({
   ...resultFields,
   stdout: z.string(),
@@ -243,7 +243,7 @@ export function resultToWire({ type, execution, value, data, displays, ...rest }
   };
 }
 
-/** For a client: the same result as the library would give. */
+/** For clients: the result as the library returns it. */
 export function resultFromWire(result: ExecutionResult): ResultEvent {
   const { number, value, data, displays, files, ...rest } = result;
   return {
@@ -272,7 +272,7 @@ export const executeFields = {
 
 export const IdempotencyKey = z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 printable characters');
 
-/** What can answer `input()`: a session, local or on a server. */
+/** A session, local or on a server, that can answer `input()`. */
 export interface Answerable {
   answerInput(id: number, text: string): Promise<void>;
   cancelInput(id: number, reason?: string): Promise<void>;

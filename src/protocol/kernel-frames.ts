@@ -4,12 +4,12 @@
  */
 
 export const HEADER_BYTES = 9;
-/** What a frame that waits takes beside its payload. */
+/** The memory that a waiting frame takes in addition to its payload. */
 export const FRAME_COST = 256;
 
 const letter = (text: string): number => text.charCodeAt(0);
 
-/** Upper case to Python, lower case to the host. python/cella_kernel/protocol.py has the same; a test compares them. */
+/** Upper case: to Python. Lower case: to the host. python/cella_kernel/protocol.py has the same letters; a test compares them. */
 export const FrameType = {
   open: letter('O'),
   attach: letter('A'),
@@ -67,17 +67,17 @@ export function encodeFrame(type: number, id: number, payload: Uint8Array | stri
   return frame;
 }
 
-/** Pure: browsers, which have no Buffer, leave it out. */
+/** Marked as pure, so that bundles for browsers, which have no Buffer, can leave it out. */
 const NOTHING = /* @__PURE__ */ Buffer.alloc(0);
 const LEAST_GATHERED = 64;
 
 /**
- * Cuts a stream of chunks into frames, wherever the chunks are cut. A type that is not in `largest`, or a length over
+ * Splits a stream of chunks into frames; a frame can span chunks. A type that is not in `largest`, or a length over
  * its value, throws at once, before anything is kept.
  */
 export class FrameDecoder {
   readonly #largest: ReadonlyMap<number, number>;
-  /** What has come of a frame that is not whole yet: never much more memory than that, however small the chunks are. */
+  /** The received part of an incomplete frame. Takes little more memory than its bytes, even if the chunks are small. */
   #gathered: Buffer = NOTHING;
   #have = 0;
   #need = HEADER_BYTES;
@@ -150,7 +150,7 @@ export const KernelFd = {
   registration: 261,
 } as const;
 
-/** How our own processes exit if they cannot go on. */
+/** Exit codes of Cella's own processes if they cannot continue. */
 export const ExitCode = {
   failed: 70,
   supervisorFailed: 71,
@@ -159,41 +159,41 @@ export const ExitCode = {
   snapshotFailed: 73,
   /** The kernel could not be isolated or set up, and has run no code. */
   notIsolated: 74,
-  /** A program could not be started. Other programs may exit with this code, too. */
+  /** A program could not be started. Other programs can exit with this code, too. */
   notStarted: 127,
 } as const;
 
 export const KernelLimit = {
-  /** What a process must be allowed to have open to become a kernel. */
+  /** How many open files a process needs to become a kernel. */
   leastOpenFiles: 576,
-  /** In one sandbox. */
+  /** Snapshots in one sandbox. */
   mostSnapshots: 128,
-  /** What pid 1 may use, beside the limit of the code. */
+  /** Memory for pid 1, in addition to the limit of the code. */
   supervisorMemoryBytes: 32 * MIB,
 
   /** In the output: orders it with frames. */
   markerBytes: 16,
-  /** In the output: begins a piece of an execution that is over. */
+  /** In the output: begins a piece from an execution that has ended. */
   tagBytes: 16,
   /** One tagged piece, with its tag. */
   largestPieceBytes: 4096,
 
-  /** One value: bytes, items of lists and keys of dicts together, and levels. */
+  /** Limits of one value: bytes, items of lists and keys of dicts in total, and levels. */
   largestValueBytes: 8 * MIB,
   mostValueItems: 50_000,
   deepestValue: 200,
-  /** Decimal. */
+  /** The most decimal digits of an integer. */
   mostIntegerDigits: 10_000,
-  /** So many bits of a long integer count as one item. */
+  /** This many bits of a long integer count as one item. */
   integerItemBits: 90,
   longestRepr: MIB,
 
-  /** Of a variable, a class or a MIME type. */
+  /** The most characters of the name of a variable, a class or a MIME type. */
   longestName: 255,
   longestMessage: 64 * KIB,
   longestTraceback: 256 * KIB,
   longestPrompt: 64 * KIB,
-  /** Of one bundle. */
+  /** The most MIME types of one bundle. */
   mostMimeTypes: 100,
 
   /** Calls that a kernel keeps open at a time. */
@@ -203,9 +203,9 @@ export const KernelLimit = {
   largestFileCallBytes: 9 * MIB,
   largestAnswerBytes: 4 * MIB,
 
-  /** Of one checkpoint. */
+  /** The most variables of one checkpoint. */
   mostVariables: 10_000,
-  /** Of all its variables. */
+  /** The most bytes of the names of all its variables. */
   mostNameBytes: MIB,
   /** Lost variables that are listed; the others are counted. */
   mostLost: 100,

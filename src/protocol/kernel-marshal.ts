@@ -3,12 +3,12 @@
 import { FrameError, KernelLimit } from './kernel-frames.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
-/** A frame has levels of its own around a value. */
+/** A frame adds levels of its own around a value. */
 const DEEPEST = 2 * KernelLimit.deepestValue;
 const FEW_DIGITS = 3;
 /** Of the digits above those. */
 const FEW_WEIGHT = 2 ** 45;
-/** What a frame has beside the value in it. */
+/** What a frame contains in addition to the value. */
 const ENVELOPE_ITEMS = 1000;
 const DIGIT_BITS = 15;
 const MOST_DIGITS = Math.ceil((KernelLimit.mostIntegerDigits * Math.log2(10)) / DIGIT_BITS);
@@ -20,7 +20,7 @@ export function decodeValue(bytes: Buffer): PyValue {
   return decodeCounted(bytes).value;
 }
 
-/** The same, with how many items of lists and keys of dicts it has in all. */
+/** The same, and the number of items of lists and keys of dicts in the value. */
 export function decodeCounted(bytes: Buffer): { readonly value: PyValue; readonly items: number } {
   const reader = new MarshalReader(bytes);
   const value = reader.value(0);
@@ -69,7 +69,7 @@ class MarshalReader {
     }
   }
 
-  /** Bytes alone bound neither what a value takes in memory nor how long it takes to read. */
+  /** A limit on bytes alone limits neither the memory of a value nor the time to read it. */
   #count(items: number): void {
     this.items += items;
     if (this.items > KernelLimit.mostValueItems + ENVELOPE_ITEMS) throw new FrameError('a value of too many items');
@@ -99,7 +99,7 @@ class MarshalReader {
     const from = this.offset;
     this.#skip(size);
     const bytes = this.#bytes;
-    // Names of fields, above all: what is plain and short costs less this way than a view of its bytes.
+    // Mostly names of fields. For short plain text, this is cheaper than a view of its bytes.
     return size <= SHORT_TEXT && isAscii(bytes, from, this.offset)
       ? bytes.toString('latin1', from, this.offset)
       : decodeText(bytes.subarray(from, this.offset));
@@ -129,7 +129,7 @@ class MarshalReader {
     const [count, from] = [Math.abs(signed), this.offset];
     this.#skip(count * 2);
     if (count > MOST_DIGITS) throw new FrameError('an integer that is too long');
-    // Many long ones take as long to read as many items.
+    // Long integers take as long to read as many items.
     this.#count(Math.floor(count / ITEM_DIGITS));
     if (count > 2 * FEW_DIGITS) {
       const value = bigFromDigits(this.#bytes.subarray(from, this.offset));
@@ -143,7 +143,7 @@ class MarshalReader {
     return signed < 0 ? -exact : exact;
   }
 
-  /** As many as a number holds exactly. */
+  /** As many digits as a JavaScript number holds exactly. */
   #fewDigits(from: number, count: number): number {
     let value = 0;
     for (let at = count - 1; at >= 0; at--) value = value * 0x8000 + this.#bytes.readUInt16LE(from + 2 * at);
@@ -152,7 +152,7 @@ class MarshalReader {
 
   #list(depth: number): PyValue[] {
     const count = this.#size();
-    // Every item takes a byte at least, so a false count cannot make a large array.
+    // Every item takes at least one byte, so a false count cannot create a large array.
     if (count > this.#bytes.length - this.offset) throw new FrameError('a list ends too early');
     this.#count(count);
     const items: PyValue[] = new Array(count);
@@ -210,12 +210,12 @@ function isAscii(bytes: Buffer, from: number, to: number): boolean {
   return true;
 }
 
-/** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays what it was. */
+/** UTF-8 as Python writes it with `surrogatepass`: a lone surrogate is three bytes, and stays a lone surrogate. */
 function decodeText(bytes: Buffer): string {
   return hasSurrogate(bytes) ? decodeWithSurrogates(bytes) : bytes.toString('utf8');
 }
 
-/** `ed` and a byte from `a0` on begin a surrogate, and nothing else. */
+/** Only surrogates begin with `ed` and a byte from `a0` on. */
 function hasSurrogate(bytes: Buffer): boolean {
   const first = bytes.indexOf(0xed);
   if (first < 0) return false;
@@ -225,7 +225,7 @@ function hasSurrogate(bytes: Buffer): boolean {
   return false;
 }
 
-/** Unit by unit, into memory that is as large as it can get: text that grows by each of its surrogates takes seconds. */
+/** Writes unit by unit into a buffer of the largest possible size: appending each surrogate to a string takes seconds. */
 function decodeWithSurrogates(bytes: Buffer): string {
   const units = new Uint16Array(bytes.length);
   let [from, count] = [0, 0];
@@ -251,14 +251,14 @@ export function encodeText(text: string): Buffer {
   return bytes.subarray(0, writeText(text, bytes, 0));
 }
 
-/** Of one UTF-16 unit. */
+/** The most bytes of one UTF-16 unit. */
 export const MOST_UNIT_BYTES = 3;
 
-/** The same into bytes that have room for it. Gives where it ends. */
+/** The same, into a buffer with enough room. Returns the end position. */
 export function writeText(text: string, to: Buffer, from: number): number {
   if (text.isWellFormed()) return from + to.write(text, from, 'utf8');
   let end = from;
-  // Unit by unit: a piece of memory for each surrogate would take seconds.
+  // Unit by unit: a buffer for each surrogate would take seconds.
   for (let at = 0; at < text.length; at++) {
     const unit = text.codePointAt(at) as number;
     if (unit < 0x80) {
@@ -281,21 +281,21 @@ export function writeText(text: string, to: Buffer, from: number): number {
 
 const INT32 = 2 ** 31;
 const DIGIT = 2 ** DIGIT_BITS - 1;
-/** What one step writes: a part is an item of a list, a key of a dict or a piece of a long text. */
+/** The number of parts that one step writes: items of a list, keys of a dict or pieces of a long text. */
 const STEP_PARTS = 2000;
 const STEP_BYTES = 128 * 1024;
-/** Of a long text, in one step. */
+/** Characters of a long text that one step writes. */
 const PIECE = 32 * 1024;
 const FIRST_BYTES = 256;
 
-/** Whole numbers become ints: JavaScript does not tell `1.0` from `1`. */
+/** Whole numbers become ints, because JavaScript does not distinguish `1.0` from `1`. */
 export function encodeValue(value: PyValue): Buffer {
   const encoder = new ValueEncoder(value);
   while (!encoder.step());
   return encoder.bytes;
 }
 
-/** What is begun and has parts that are not written yet. */
+/** The containers and texts that are not completely written. */
 type Open =
   | { readonly kind: 'list'; readonly list: readonly PyValue[]; at: number }
   | { readonly kind: 'dict'; readonly dict: { [name: string]: PyValue }; readonly names: readonly string[]; at: number }
@@ -311,7 +311,7 @@ export class ValueEncoder {
     this.#write(value);
   }
 
-  /** Writes some of the value. True when all of it is written. */
+  /** Writes a part of the value. Returns true when all of it is written. */
   step(): boolean {
     const until = this.#length + STEP_BYTES;
     for (let left = STEP_PARTS; left > 0 && this.#length < until; left--) {
@@ -324,7 +324,7 @@ export class ValueEncoder {
     return this.#open.length === 0;
   }
 
-  /** How many bytes there are so far. */
+  /** The number of bytes written so far. */
   get length(): number {
     return this.#length;
   }
@@ -365,7 +365,7 @@ export class ValueEncoder {
     else this.#write(open.dict[name] as PyValue);
   }
 
-  /** A pair of surrogates stays together. */
+  /** Does not split a surrogate pair. */
   #nextPiece(open: Open & { kind: 'text' }): void {
     const { text, lengthAt, at } = open;
     let end = Math.min(text.length, at + PIECE);

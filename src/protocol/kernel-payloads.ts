@@ -15,9 +15,9 @@ import { TerminalSize } from './workspace-models.ts';
 const MB = 1024 * 1024;
 /** Calls that carry a piece of a file. */
 const FILE_CALLS: ReadonlySet<string> = new Set(['artifacts.write']);
-/** The header of a part, as JSON: all names may be in one, each character as an escape. */
+/** The largest header of a part, as JSON. One header can contain all names, with each character as an escape. */
 const LARGEST_HEADER = 4 * MB;
-/** As JSON is weighed: twice what a header with all names takes. */
+/** The most parsing effort of a header: twice that of one with all names. */
 const MOST_HEADER_EFFORT = 4 * KernelLimit.mostVariables;
 
 /** The largest payload of each frame that a kernel may send. */
@@ -36,7 +36,7 @@ export const fromKernel: ReadonlyMap<number, number> = new Map([
   [FrameType.loaded, 16 * MB],
 ]);
 
-/** The same for the connection that belongs to pid 1 of a sandbox. */
+/** The same, for the connection of pid 1 of a sandbox. */
 export const fromSupervisor: ReadonlyMap<number, number> = new Map([
   [FrameType.opened, 4096],
   [FrameType.failed, 64 * 1024],
@@ -68,7 +68,7 @@ const ErrorPayload = z.strictObject({
   exitCode: z.int().optional(),
 });
 
-/** Every tag begins with a byte that is in no UTF-8 text. */
+/** Every tag begins with a byte that never occurs in UTF-8. */
 const tag = z.instanceof(Uint8Array).refine((bytes) => bytes.length === KernelLimit.tagBytes && bytes[0] === 0xff);
 const HelloPayload = z.strictObject({ python: z.string(), implementation: z.string(), tag });
 const ResultPayload = z.strictObject({
@@ -101,7 +101,7 @@ const sizes = z.record(z.string().regex(/^\d+$/), z.number());
 const MeasuredPayload = z.strictObject({
   kernels: sizes,
   snapshots: sizes,
-  /** Kernels that are stopped or traced. */
+  /** The numbers of kernels that are stopped or traced. */
   stopped: z.array(z.int()),
 });
 export type MeasuredPayload = z.infer<typeof MeasuredPayload>;
@@ -118,15 +118,15 @@ const SavedPayload = z.strictObject({
   python: z.string().max(100),
   saved: savedNames,
   lost: lostNames,
-  /** How many are not listed. */
+  /** How many lost variables are not listed. */
   moreLost,
   /** Set if nothing could be saved at all. */
   failed: z.string().max(1000).optional(),
 });
 const LoadedPayload = z.strictObject({ restored: names, lost: lostNames, moreLost });
-/** Before each piece of a segment, in both directions; the pieces of a segment come one after the other. */
+/** Comes before each piece of a segment, in both directions. The pieces of a segment come one after the other. */
 const PartHeader = z.strictObject({ kind: z.string().min(1).max(40), names, portable: z.boolean(), last: z.boolean() });
-/** Behind the last piece, to a kernel: the version of Python that wrote them. */
+/** Sent to a kernel after the last piece: the version of Python that wrote the pieces. */
 const LoadEnd = z.strictObject({ end: z.literal(true), python: z.string() });
 const FailedPayload = z.strictObject({ layer: z.string(), message: z.string() });
 const OpenedPayload = z.strictObject({ pid: z.int() });
@@ -159,7 +159,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Of a cell without output or error, with a value or without one: most results are such, and not worth a schema's time. */
+/** The result of a cell without output or error. Most results are like this, and parsing them without the schema is faster. */
 function isPlainResult(data: PyValue): data is PyValue & ResultPayload {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return false;
   const { status, markers: counts, repr, value: _any, ...rest } = data as Record<string, PyValue | undefined>;
@@ -174,7 +174,7 @@ function isPlainResult(data: PyValue): data is PyValue & ResultPayload {
 function check<T>(schema: z.ZodType<T>, data: unknown): T {
   const parsed = schema.safeParse(data);
   if (parsed.success) return parsed.data;
-  // It names keys, which the kernel may have chosen.
+  // The schema's message contains keys, which the kernel may have chosen.
   throw new FrameError(`a frame of the wrong shape: ${firstProblem(parsed.error)}`.slice(0, 300));
 }
 
@@ -183,7 +183,7 @@ export const parseResult = (payload: Buffer): ResultPayload => {
   const data = decodeValue(payload);
   return isPlainResult(data) ? data : check(ResultPayload, data);
 };
-/** With how many items it has in all. */
+/** The value, and its number of items in total. */
 export const parseDisplay = (payload: Buffer): DisplayPayload & { readonly items: number } => {
   const { value: data, items } = decodeCounted(payload);
   return { ...check(DisplayPayload, data), items };
@@ -248,7 +248,7 @@ const OpenSandbox = z.strictObject({
 const OpenContainer = z.strictObject({
   policy: z.strictObject({
     ...{ uid, gid, home, cwd, limits },
-    /** Folders that must be those that the session was made with. */
+    /** Folders that must still be the ones that the session was created with. */
     folders: z.array(z.strictObject({ path: z.string(), id: FolderId })).readonly(),
     proxy: ProxyPort.optional(),
   }),

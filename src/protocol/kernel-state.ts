@@ -7,20 +7,20 @@ import { z } from 'zod';
 import { CellaError } from './errors.ts';
 import { parseOrThrow } from './parse.ts';
 
-/** The newest that this version reads. 1 has all its segments in its manifest; 2 has what a long manifest needs. */
+/** The newest format that this version reads. Format 1 has all segments in the manifest; format 2 also supports long manifests. */
 export const CHECKPOINT_FORMAT = 2;
 
 const lostVariable = z.strictObject({ name: z.string(), reason: z.string() });
 export type LostVariable = z.infer<typeof lostVariable>;
 
-/** Lists of names in results, events and checkpoints are no longer than this; the others are counted. */
+/** The longest list of names in results, events and checkpoints. The other names are counted. */
 const MOST_LISTED = 100;
 const MOST_LISTED_CHARACTERS = 16 * 1024;
 
 const Lost = z.object({ name: z.string(), reason: z.string() });
 const more = z.int().min(1).optional();
 
-/** `saved`, `restored` and `lost` are the first names, and the numbers say how many there are beside them. */
+/** `saved`, `restored` and `lost` contain the first names; the numbers say how many others there are. */
 const savedList = { saved: z.array(z.string()).readonly(), moreSaved: more };
 export const restoredList = { restored: z.array(z.string()).readonly(), moreRestored: more };
 export const lostList = { lost: z.array(Lost).readonly(), moreLost: more };
@@ -28,7 +28,7 @@ export type LostList = { readonly lost: readonly LostVariable[]; readonly moreLo
 type SavedList = { readonly saved: readonly string[]; readonly moreSaved?: number | undefined };
 type RestoredList = { readonly restored: readonly string[]; readonly moreRestored?: number | undefined };
 
-/** `more`: how many there are beside those of the list. */
+/** `more`: how many items are not in the list. */
 export function listLost(all: readonly LostVariable[], more = 0): LostList {
   const [lost, moreLost] = cutList(all, more, ({ name, reason }) => name.length + reason.length);
   return { lost, ...(moreLost > 0 ? { moreLost } : {}) };
@@ -56,45 +56,45 @@ function cutList<T>(all: readonly T[], more: number, sizeOf: (one: T) => number)
 
 /**
  * One part of a checkpoint that can be loaded without the others. Only a kernel knows what its bytes mean: the host
- * stores them, checks that they are whole, and never takes them apart.
+ * stores them, checks that they are complete, and never parses them.
  */
 export const Segment = z.strictObject({
   /** How a kernel reads the bytes. */
   kind: z.string().min(1).max(40),
-  /** The variables in it. */
+  /** The names of its variables. */
   names: z.array(z.string()),
   /** Whether another minor version of Python can read it. */
   portable: z.boolean(),
   bytes: z.int().min(0),
-  /** Of the bytes, in hexadecimal. */
+  /** SHA-256 of the bytes, in hexadecimal. */
   sha256: z.string().length(64),
 });
 export type Segment = z.infer<typeof Segment>;
 
-/** Where the segments of a long checkpoint are listed: behind its data, one line of JSON for each. */
+/** The position of the segment list of a long checkpoint: after the data, one line of JSON per segment. */
 const SegmentTable = Segment.pick({ bytes: true, sha256: true });
 export type SegmentTable = z.infer<typeof SegmentTable>;
 
 export const Manifest = z.strictObject({
   format: z.literal([1, CHECKPOINT_FORMAT]),
   id: z.string().min(1).max(64),
-  /** What a person calls it; automatic saves have none. */
+  /** The name that the user gave it. Automatic saves have none. */
   name: z.string().min(1).max(200).optional(),
-  /** `save`: made by itself for recovery and hibernation. `checkpoint`: asked for. */
+  /** `save`: created automatically, for recovery and hibernation. `checkpoint`: created on request. */
   kind: z.enum(['save', 'checkpoint']),
   /** Milliseconds since 1970. */
   createdAt: z.int().min(0),
   /** The version that wrote it, such as 3.11.2. */
   python: z.string(),
-  /** How many executions the session had had. */
+  /** How many executions the session had run. */
   execution: z.int().min(0),
-  /** Of all segments. */
+  /** The size of all segments. */
   bytes: z.int().min(0),
   saved: z.array(z.string()),
   moreSaved: more,
   lost: z.array(lostVariable),
   moreLost: more,
-  /** In the order in which they lie in the data, one after the other. Empty if there is a `table`. */
+  /** In the order of their data. Empty if there is a `table`. */
   segments: z.array(Segment),
   table: SegmentTable.optional(),
 });
@@ -106,13 +106,13 @@ export const Checkpoint = z
     id: z.string(),
     name: z.string().optional(),
     kind: z.enum(['live', 'durable']),
-    /** Made by itself, for recovery and hibernation. */
+    /** Created automatically, for recovery and hibernation. */
     automatic: z.boolean(),
     /** Milliseconds since 1970. */
     createdAt: z.number(),
-    /** How many executions the session had had. */
+    /** How many executions the session had run. */
     execution: z.int(),
-    /** Only of durable checkpoints, like `python`, `saved` and `lost`. */
+    /** Only for durable checkpoints, like `python`, `saved` and `lost`. */
     bytes: z.int().optional(),
     python: z.string().optional(),
     ...{ ...savedList, saved: savedList.saved.optional(), ...lostList, lost: lostList.lost.optional() },
@@ -166,7 +166,7 @@ export const Variable = z
   .object({
     name: z.string(),
     type: z.string(),
-    /** Bytes: of an array's data if it tells, else of the object alone. */
+    /** In bytes: the data of an array if its size is known, else the object alone. */
     size: z.number(),
     /** `len()`, or an array's shape, as text. */
     length: z.string().optional(),
@@ -193,9 +193,9 @@ export const KernelInfo = z
     owner: z.object({ pid: z.int(), since: z.number() }).optional(),
     /** The process that its kernel descends from. */
     pid: z.int().optional(),
-    /** Of its processes; absent if this user may not look. */
+    /** The memory of its processes; absent if this user may not read it. */
     memoryBytes: z.number().optional(),
-    /** Since it was last saved or ended. */
+    /** The time since the last save or the end of the kernel. */
     idleMs: z.number(),
     lastSave: z.object({ id: z.string(), at: z.number() }).optional(),
     executions: z.int(),

@@ -4,10 +4,10 @@ import { z } from 'zod';
 import { CellaError } from './errors.ts';
 
 const MOST_CHARACTERS = 128;
-/** A file system's names have 255 bytes, and what is being written has an ending of its own. */
+/** File names have at most 255 bytes, and files that are being written have an additional suffix. */
 const MOST_BYTES = 200;
 
-/** The name in its one spelling, or INVALID_NAME. `what` is said in the error: "artifact". */
+/** Returns the normalized name, or throws INVALID_NAME. `what` names the object in the error: "artifact". */
 export function checkName(name: unknown, what: string): string {
   if (typeof name !== 'string') throw invalidName(what, String(name), 'it must be text');
   const problem = nameProblem(name);
@@ -30,7 +30,7 @@ function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** A name that code can write after a dot. Python compares identifiers in this spelling. */
+/** A name that code can write after a dot. Python normalizes identifiers in the same way. */
 export function checkIdentifier(name: unknown, what: string, taken: ReadonlySet<string> = new Set()): string {
   const checked = checkName(name, what).normalize('NFKC');
   if (!/^[\p{XIDS}_]\p{XIDC}*$/u.test(checked) || checked.startsWith('_')) {
@@ -53,7 +53,7 @@ function invalidName(what: string, name: string, why: string): CellaError {
   return new CellaError('INVALID_NAME', `${shown} cannot be used as ${what} name: ${why}.`, { details: { name } });
 }
 
-/** What it comes back as: text, bytes, a JSON value, a pandas frame, a picture of a figure, or a file. */
+/** What `load` returns: text, bytes, a JSON value, a pandas frame, a picture of a figure, or a file. */
 export const ArtifactType = z.enum(['text', 'bytes', 'json', 'frame', 'figure', 'file']);
 export type ArtifactType = z.infer<typeof ArtifactType>;
 
@@ -186,7 +186,7 @@ export const NewSkill = z.strictObject({
 });
 export type NewSkill = z.infer<typeof NewSkill>;
 
-/** A skill in the storage that cannot be used, for example because a person has broken its file. */
+/** A skill in the storage that cannot be used, for example because its file was edited and is not valid. */
 export const SkillProblem = z.object({
   name: z.string(),
   /** A path, or a key. */

@@ -1,4 +1,4 @@
-/** Parses a value by its schema, or says in words what the schema has against it; and errors on the wire. Match on `code`, never on the text. */
+/** Parses values by schemas, with readable messages for what is wrong. Also converts errors for the wire. */
 
 import { z } from 'zod';
 import { CellaError } from './errors.ts';
@@ -14,8 +14,8 @@ export function parseOrThrow<S extends z.ZodType>(
 }
 
 /**
- * A list with `.max(most)`, of which no more is looked at than shows that it is too long: the schema would first say of each
- * item what is wrong with it.
+ * A list with `.max(most)` that checks the length first: a plain schema would check every item of a long list before it
+ * refuses it.
  */
 export function boundedList<T extends z.ZodArray>(list: T, most: number): T {
   const { parse } = list._zod;
@@ -27,12 +27,12 @@ export function boundedList<T extends z.ZodArray>(list: T, most: number): T {
   return list;
 }
 
-/** For options that a program passes. Throws `INVALID_OPTIONS` with every problem. */
+/** For options from a program. Throws `INVALID_OPTIONS` with every problem. */
 export function parseOptions<S extends z.ZodType>(schema: S, options: unknown): z.output<S> {
   return parseOrThrow(schema, options, (error) => invalidOptions(describeProblems(error, 'options')));
 }
 
-/** For what a user gives the server. Throws `INVALID_REQUEST`. `what` completes "this is no valid …". */
+/** For input from a user of the server. Throws `INVALID_REQUEST`. `what` names the input in the message. */
 export function parseInput<S extends z.ZodType>(schema: S, input: unknown, what: string): z.output<S> {
   return parseOrThrow(schema, input, (error) => {
     const problems = describeProblems(error);
@@ -60,12 +60,12 @@ export const ErrorBody = z
   .meta({ id: 'Failure' });
 export type ErrorBody = z.infer<typeof ErrorBody>;
 
-/** The last item of a stream that fails, and the frame of a WebSocket about a failure. */
+/** The last item of a stream that fails, or the frame of a WebSocket that reports an error. */
 export const ErrorItem = z.object({ type: z.literal('error'), ...ErrorBody.shape }).meta({ id: 'ErrorItem' });
 
 const MOST_PROBLEMS = 20;
 
-/** Names the place of each problem, never the value, which may be a secret. `whole`: the place that has no other name. */
+/** Names the place of each problem, never the value, which may be a secret. `whole`: the name for the value itself. */
 export function describeProblems(error: z.ZodError, whole = ''): string[] {
   return error.issues
     .slice(0, MOST_PROBLEMS)
@@ -94,7 +94,7 @@ function explain(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Probl
     const closest = issue.errors.toSorted((one, other) => deepest(other) - deepest(one))[0];
     if (closest && deepest(closest) > 0) return closest.flatMap((inner) => explain(inner, path));
   }
-  // What is left out is not a value of a wrong type.
+  // A missing value is reported as missing, not as a wrong type.
   const message = issue.message.replace(
     /^Invalid input: expected (\w+), received undefined$/,
     'is missing, expected $1',

@@ -13,7 +13,7 @@ const reason = z.string().max(2000);
 
 const pattern = z.string().min(1).max(4000);
 
-/** A request of an agent. */
+/** A permission request of an agent. */
 export const PermissionRequest = z.object({
   /** The item of the turn that it belongs to. */
   item: z.string().optional(),
@@ -43,7 +43,7 @@ export const Resolution = z.object({
 
 export type Resolution = z.infer<typeof Resolution>;
 
-/** What the agent is told. */
+/** The part of the resolution that the agent gets. */
 export const PermissionAnswer = z.object({
   allowed: z.boolean(),
   reason: z.string().max(10_000).optional(),
@@ -91,7 +91,7 @@ export const PermissionDecision = z.discriminatedUnion('decision', [
   z.strictObject({ decision: z.literal('deny'), reason: reason.optional() }),
 ]);
 
-/** As callers write it. */
+/** The form that callers write, before defaults. */
 export type PermissionDecision = z.input<typeof PermissionDecision>;
 
 export const Abstention = z.strictObject({
@@ -106,7 +106,7 @@ export const PermissionRule = z
     id: RuleId,
     tool: z.string(),
     pattern: z.string(),
-    /** Of a kernel's tool: the definition that it applies to; any if undefined. */
+    /** Only for a kernel's tool: the definition that the rule applies to; any if undefined. */
     definition: z.string().optional(),
     /** Set if it applies only to this session. */
     session: SessionId.optional(),

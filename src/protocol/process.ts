@@ -1,11 +1,11 @@
-/** How a process ended, and programs that are run to their end. */
+/** How a process ended, and how to run a program to its end. */
 
 import type { ProcessEnd, ProcessResult } from '../lib/run-process.ts';
 
 export type ProcessExit = ProcessEnd & {
-  /** The memory that its environment may use was used up. */
+  /** Set if its environment had used up its memory. */
   readonly outOfMemory?: boolean | undefined;
-  /** Why its environment ended, and the process with it. */
+  /** Why its environment ended, if that ended the process. */
   readonly environmentEnded?: string | undefined;
 };
 
@@ -13,18 +13,18 @@ export type ProcessExit = ProcessEnd & {
 export interface Command {
   /** The program, looked up on PATH, and its arguments. */
   readonly argv: readonly string[];
-  /** Variables beside those that every process there has. */
+  /** Variables in addition to those of every process in the environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Ended, with everything that it has started, after this long. */
+  /** Cella kills the program and everything that it has started after this time. */
   readonly timeoutMs: number;
-  /** How much of stdout and of stderr is kept, each. What is over is read, counted and dropped. */
+  /** How many bytes of stdout and of stderr to keep. The rest is read, counted and dropped. */
   readonly outputLimitBytes: number;
   readonly signal?: AbortSignal;
 }
 
 export type CommandResult = ProcessResult<ProcessExit>;
 
-/** Somewhere that commands can run. A program that cannot be started is a CellaError with the reason (TOOL_FAILED). */
+/** A place where programs can run. If a program cannot be started, `run` throws TOOL_FAILED with the reason. */
 export interface CommandRunner {
   run(command: Command): Promise<CommandResult>;
 }

@@ -1,18 +1,18 @@
 /**
  * Python values as JavaScript values, and their JSON forms. Works in browsers.
  *
- * On the wire, what JSON has is itself; the rest is an object with one key that begins with `$`: `{"$int": "…"}` past 2^53
+ * On the wire, JSON values stay as they are; the rest is an object with one key that begins with `$`: `{"$int": "…"}` past 2^53
  * (in hexadecimal, `"0x…"`, if it is long), `{"$float": "nan" | "inf" | "-inf" | "-0"}`, `{"$bytes": "base64"}` and
  * `{"$object": {"type", "repr", "size"?}}`. A key of a dict that begins with `$` gets one more `$`.
  */
 
 import { z } from 'zod';
 
-/** A Python object that has no native form here, or is too large for it: its type's name and its repr. */
+/** A Python object that has no JavaScript form, or is too large: the name of its type, and its repr. */
 export class PyObject {
   readonly type: string;
   readonly repr: string;
-  /** Of one that is too large: its items, characters or bytes, or the bits of an integer. */
+  /** Only for a value that is too large: its number of items, characters or bytes, or the bits of an integer. */
   declare readonly size?: number;
 
   constructor(type: string, repr: string, size?: number) {
@@ -37,7 +37,7 @@ export type PyValue =
   | PyValue[]
   | { [name: string]: PyValue };
 
-/** A number of any length, written to JSON digit by digit; the language has it, its type library does not yet. */
+/** JSON with a number of any length (`JSON.rawJSON`), which the type library does not declare yet. */
 const { rawJSON: rawJson } = JSON as typeof JSON & { rawJSON(text: string): unknown };
 
 /** JSON for people and programs: big integers as exact numbers; bytes, NaN and infinities as small objects. */
@@ -57,7 +57,7 @@ export function valueToJson(value: PyValue): unknown {
 
 /** Longer integers are hexadecimal, which takes linear time. Decimal digits of a large one would block for seconds. */
 const MOST_DECIMAL_LETTERS = 1024;
-/** The decimal integers that a client may send. */
+/** Decimal integers that a client can send. */
 const DECIMAL = /^-?\d{1,10000}$/;
 const HEXADECIMAL = /^-?0x[0-9a-f]+$/i;
 
@@ -83,7 +83,7 @@ function intToText(value: bigint): string {
 }
 
 function intFromText(text: string): bigint {
-  // The language reads no sign before 0x.
+  // `BigInt` accepts no sign before 0x.
   return text.startsWith('-') ? -BigInt(text.slice(1)) : BigInt(text);
 }
 
@@ -98,7 +98,7 @@ function objectToWire(value: Extract<PyValue, object | null>): WireValue {
   if (Array.isArray(value)) return value.map(valueToWire);
   if (value instanceof Uint8Array) return { $bytes: toBase64(value) };
   if (value instanceof PyObject) return { $object: value.toJSON() };
-  // Key by key: a list of all of them first would double the time that a dict of many keys takes.
+  // Key by key: creating a list of all keys first would double the time for a dict with many keys.
   const dict: { [name: string]: WireValue } = {};
   for (const name in value) {
     const item = valueToWire(value[name] as PyValue);
@@ -122,12 +122,12 @@ const special = z.union([
     .transform(({ $object: { type, repr, size } }): PyValue => new PyObject(type, repr, size)),
 ]);
 
-/** A record of zod would leave a key named `__proto__` out. */
+/** A zod record would drop a key named `__proto__`. */
 const Dict = z.custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null);
 
 const floats = { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, '-inf': Number.NEGATIVE_INFINITY, '-0': -0 };
 
-/** In browsers there is no Buffer; a call takes so many arguments at most. */
+/** Without Buffer, for browsers. The size of a slice is limited because a call has a maximum number of arguments. */
 function toBase64(bytes: Uint8Array): string {
   if (typeof Buffer === 'function') return Buffer.from(bytes).toString('base64');
   const parts: string[] = [];

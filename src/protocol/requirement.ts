@@ -1,28 +1,28 @@
-/** What may be asked of the package index: a package, perhaps with extras and versions. Nothing else is ever passed on. */
+/** Package requirements: a package with optional extras and versions. Nothing else is ever passed to an installer. */
 
 import { CellaError } from './errors.ts';
 
 export interface Requirement {
-  /** In the one spelling that the index compares: lower case, with hyphens. */
+  /** Normalized as in the index: lower case, with hyphens. */
   readonly name: string;
   readonly extras: readonly string[];
   /** `>=2.0`, `!=2.1`. */
   readonly versions: readonly string[];
-  /** All of it, in one spelling. */
+  /** The whole requirement, normalized. */
   readonly text: string;
 }
 
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 const WHOLE = /^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*(.*?)\s*$/;
-/** What PEP 440 calls a version: epoch, release, pre, post, dev and local part. */
+/** A version of PEP 440: epoch, release, pre, post, dev and local part. */
 const NUMBER =
   /^v?(?:\d+!)?\d+(?:\.\d+)*(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?(?:-\d+|[-_.]?(?:post|rev|r)[-_.]?\d*)?(?:[-_.]?dev[-_.]?\d*)?(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?$/i;
 const CONDITION = /^(===|~=|==|!=|<=|>=|<|>)\s*(\S+)$/;
-/** pip takes a requirement that ends like this for a file. */
+/** pip treats a requirement with such an ending as a file. */
 const ARCHIVE = /\.(?:whl|zip|tar|t[bglx]z|gz|bz2|xz|lz|lzma)$/i;
 const LONGEST = 500;
 
-/** Throws DEPS_INVALID for URLs, options, paths, markers and whatever else is no plain requirement. */
+/** Throws DEPS_INVALID for URLs, options, paths, markers and anything else that is not a plain requirement. */
 export function parseRequirement(text: unknown): Requirement {
   if (typeof text !== 'string') throw invalid(`a value of type ${typeof text}`, 'it must be text');
   if (text.length > LONGEST) throw invalid(`${text.slice(0, 80)}…`, `it is longer than ${LONGEST} characters`);
@@ -54,7 +54,7 @@ function checkVersion(text: string, version: string): string {
   return `${operator}${number}`;
 }
 
-/** As the index compares them: `Foo_Bar` and `foo.bar` are one. */
+/** Normalizes a name as the index does: `Foo_Bar` and `foo.bar` are the same. */
 export function packageName(name: string): string {
   return name.replace(/[-_.]+/g, '-').toLowerCase();
 }

@@ -1,4 +1,4 @@
-/** What a sandbox allows. Everything has a default, and nothing is looser than what the caller asked for. */
+/** The sandbox policy. Every field has a default, and no default allows more than the caller asked for. */
 
 import { z } from 'zod';
 import type { EnvironmentSpec } from './environment-spec.ts';
@@ -11,19 +11,19 @@ const absolutePath = z
   .startsWith('/', 'must be an absolute path')
   .refine((path) => !path.includes('\0'), 'must not contain a null byte');
 
-/** Where a sandbox sees the folder of all package sets, and may not write. */
+/** The path of the package sets inside a sandbox; read-only. */
 export const PACKAGES_INSIDE = '/packages';
 
 export const Limits = z.strictObject({
-  /** Of all processes of a sandbox together where there are control groups, else of each. */
+  /** With control groups: for all processes of a sandbox together. Without: for each process. */
   memoryMb: z.int().min(32).max(1_048_576).default(2048),
   /** Processes and threads. */
   processes: z.int().min(4).max(32_768).default(256),
-  /** CPU time of one process over its whole life. */
+  /** CPU time of one process in total. */
   cpuSeconds: z.int().min(1).max(31_536_000).default(86_400),
-  /** Of a container: how many processors all of its processes together may keep busy. Without it, all there are. */
+  /** Only for containers: how many processors all processes together can use. Default: all. */
   cpus: z.number().min(0.01).max(1024).optional(),
-  /** The largest file that code may write. */
+  /** The largest file that code can write. */
   fileSizeMb: z.int().min(1).max(1_048_576).default(1024),
   openFiles: z.int().min(KernelLimit.leastOpenFiles).max(1_048_576).default(1024),
   /** /tmp and /dev/shm together, in memory. */
@@ -42,7 +42,7 @@ const allowedHost = z
     return allowed ? formatAllowedHost(allowed) : text;
   });
 
-/** Hosts that can be reached, through a proxy of ours and in no other way. */
+/** Hosts that code can reach, only through Cella's proxy. */
 const AllowList = z.strictObject({
   allow: boundedList(z.array(allowedHost).min(1, 'must name a host').max(256, 'may name 256 hosts at most'), 256),
 });
@@ -51,18 +51,18 @@ export const NetworkPolicy = z.union([z.enum(['none', 'host']), AllowList]);
 export type NetworkPolicy = z.infer<typeof NetworkPolicy>;
 
 export const SandboxPolicy = z.strictObject({
-  /** Folders the code may read, at the same path, beside the system, the packages and its workspace. */
+  /** Folders that code can read, at the same path, in addition to the system, the packages and its workspace. */
   readable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
-  /** Folders the code may change, at the same path, beside its workspace. */
+  /** Folders that code can change, at the same path, in addition to its workspace. */
   writable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
-  /** `none` is a network of its own with nothing but loopback; `host` is the machine's; a list names what is reached. */
+  /** `none`: only its own loopback. `host`: the network of the machine. A list: the hosts that code can reach. */
   network: NetworkPolicy.default('none'),
-  /** Control groups bound a sandbox as a whole. By default a root host requires them, any other uses them if it may. */
+  /** Control groups limit a sandbox as a whole. By default, a root host requires them, and other hosts use them if available. */
   cgroup: z.enum(['required', 'if-available']).optional(),
 });
 export type SandboxPolicy = z.infer<typeof SandboxPolicy>;
 
-/** `off` runs the code as this user, with no isolation at all: for code you would run yourself. */
+/** `off` runs the code as this user, without isolation. Only for code that you would run yourself. */
 export const SandboxOption = z.union([z.literal('off'), z.literal('on'), SandboxPolicy]).default('on');
 
 const MB = 1024 * 1024;

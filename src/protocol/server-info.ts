@@ -16,7 +16,7 @@ export const ServerStatus = z
     /** `file` or `redis`. */
     storage: z.string(),
     draining: z.boolean(),
-    /** How long running code has when it ends. */
+    /** How long running code may continue during shutdown. */
     graceMs: z.number(),
     sessions: count,
     kernels: z.object({ live: count, spare: count, hibernated: count, most: count }),
@@ -43,7 +43,7 @@ export const ServerEnd = z
 
 export const ServerFile = z.object({
   pid: z.int(),
-  /** What the server keeps its locks by; it tells the process from others that have or had its pid. */
+  /** The id of this process in locks. Differs from every other process that has or had the same pid. */
   holder: z.string().optional(),
   url: z.string(),
   /** Its Unix socket. */
@@ -51,7 +51,7 @@ export const ServerFile = z.object({
   version: z.string(),
   /** Milliseconds since 1970. */
   startedAt: z.number(),
-  /** Where it keeps things, if not in files: the address without its password. */
+  /** The address of Redis without its password, if the server does not store data in files. */
   redis: z.object({ url: z.string(), prefix: z.string() }).optional(),
 });
 export type ServerFile = z.infer<typeof ServerFile>;

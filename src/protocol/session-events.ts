@@ -12,7 +12,7 @@ export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
 const owned = {
   execution: ExecutionId.optional(),
   background: z.literal(true).optional(),
-  /** Of background output: the number of the cell in its kernel, as its result has it. */
+  /** Only for background output: the number of the cell in its kernel, as in its result. */
   number: z.int().min(1).optional(),
 };
 const ofOne = { execution: ExecutionId };
@@ -33,9 +33,9 @@ const ExecutionStarted = z.object({
   file: OutputFile.optional(),
   transaction: TransactionPolicy.optional(),
   timeoutMs: z.number().optional(),
-  /** Who asked for it: the id of a user. */
+  /** The id of the user who sent the code. */
   by: z.string().optional(),
-  /** A digest of the Idempotency-Key that it came with. */
+  /** A digest of the Idempotency-Key of the request. */
   request: z.string().optional(),
 });
 
@@ -63,13 +63,13 @@ const Progress = z.object({ type: z.literal('progress'), ...owned, task: z.strin
 const InputRequest = z.object({
   type: z.literal('input_request'),
   ...ofOne,
-  /** What an answer must name. */
+  /** An answer must contain this id. */
   id: z.int(),
   prompt: z.string(),
   password: z.boolean(),
 });
 
-/** The answer itself is not kept. `unanswered`: its time was over, or its cell ended. */
+/** The answer itself is not stored. `unanswered`: it timed out, or its cell ended. */
 const InputAnswered = z.object({
   type: z.literal('input_answered'),
   ...ofOne,
@@ -81,7 +81,7 @@ const InputAnswered = z.object({
 /** `file` contains `{"value", "repr", "data"}` as JSON if they are too large. The output is in earlier events. */
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
-/** It has no result: it never began, or what it did could not be written down. */
+/** The execution has no result: it never began, or its events could not be stored. */
 const ExecutionFailed = z.object({ type: z.literal('execution_failed'), ...ofOne, error: EventFailure });
 
 /** The server ended while it ran. It is not run again. */
@@ -95,7 +95,7 @@ const Saved = z.object({
   ...lostList,
 });
 
-/** Events that storage could not take; they have no numbers. */
+/** Events that could not be stored. They have no numbers. */
 const EventsLost = z.object({ type: z.literal('events_lost'), count: z.int().min(1), reason: z.string() });
 
 /** Changes of the session other than executions. */
@@ -157,12 +157,12 @@ export type StreamItem = z.infer<typeof StreamItem>;
 const executionEnds = ['result', 'execution_failed', 'interrupted'] as const;
 export type ExecutionEnd = Extract<SessionEventBody, { type: (typeof executionEnds)[number] }>;
 
-/** Whether an execution is over with it. */
+/** Whether this event ends an execution. */
 export function isExecutionEnd(event: SessionEventBody): event is ExecutionEnd {
   return executionEnds.some((type) => type === event.type);
 }
 
-/** Undefined for what belongs to an execution, and for what lies in a file. */
+/** Undefined for events that belong to an execution, and for data in a file. */
 export function toBackgroundEvent(item: StreamItem): BackgroundEvent | undefined {
   if (item.type === 'saved') {
     const { type, seq: _seq, at: _at, checkpoint: id, ...facts } = item;

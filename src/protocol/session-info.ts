@@ -22,7 +22,7 @@ export const milliseconds = z.int().min(0).max(2_147_483_647);
 export const text = z.string().refine((value) => !value.includes('\0'), 'must not contain a null byte');
 const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contain a lone surrogate');
 
-/** Who owns a kernel: any text. The empty one means `default`. Also those that only a server gives. */
+/** The name that owns a kernel: any text; an empty one means `default`. Includes the keys that only a server creates. */
 export const AgentKey = text
   .max(1024)
   .refine((key) => key === '' || key.trim() !== '', 'must not be blank: leave it out for `default`')
@@ -35,9 +35,9 @@ export const UserAgentKey = AgentKey.refine(
 );
 
 export const SessionSettings = z.strictObject({
-  /** The folder the code works in. By default the agent's own workspace in the data folder. */
+  /** The folder that the code works in. Default: the workspace of the agent key in the data folder. */
   cwd: text.min(1).optional(),
-  /** Variables for the code, beside the few it gets anyway. Nothing else of this process is passed on. */
+  /** Environment variables for the code, in addition to a few that it always gets. It gets none of this process. */
   env: z.record(wellFormed.regex(/^[^=\0]+$/, 'must be a variable name'), wellFormed).default({}),
   /** Where the code runs: `auto` is `subprocess`. See docs/executors.md. */
   executor: z.enum(['auto', ...executorKinds]).default('auto'),
@@ -45,31 +45,31 @@ export const SessionSettings = z.strictObject({
   image: text.min(1).max(500).optional(),
   sandbox: SandboxOption,
   limits: Limits.prefault({}),
-  /** For every execution that does not say otherwise; 0 means no limit. */
+  /** The timeout of executions that do not set their own; 0 means no limit. */
   timeoutMs: milliseconds.default(0),
   /** How long interrupted code has to stop before it is killed. */
   graceMs: milliseconds.default(2000),
   /** How long one input() may wait for its answer; 0 means no limit. */
   inputTimeoutMs: milliseconds.default(300_000),
-  /** At a server: how long what a coding agent asks for waits for a person's leave; 0 means no limit. */
+  /** At a server: how long a permission request of a coding agent waits for a decision; 0 means no limit. */
   permissionTimeoutMs: milliseconds.default(3_600_000),
-  /** How many executions may wait behind the one that runs. */
+  /** How many executions can wait behind the running one. */
   queueLimit: z.int().min(0).max(100_000).default(64),
   /** How much of stdout and stderr, each, a result keeps. Streaming is not cut. */
   outputLimitBytes: z.int().min(0).max(1_073_741_824).default(1_048_576),
-  /** What a cell that does not say otherwise does with its changes; see docs/state.md. */
+  /** The transaction policy of cells that do not set their own; see docs/state.md. */
   transaction: TransactionPolicy.default('commit_always'),
-  /** How long after a cell names are saved, if nothing else runs. */
+  /** How long after a cell the variables are saved, if nothing else runs. */
   saveAfterMs: milliseconds.default(1000),
   /** The largest durable checkpoint. */
   checkpointLimitMb: z.int().min(1).max(65_536).default(256),
-  /** How long saving or loading one may take. */
+  /** How long saving or loading a durable checkpoint may take. */
   checkpointTimeoutMs: z.int().min(100).max(3_600_000).default(60_000),
-  /** How many live checkpoints are kept; the oldest go first. */
+  /** How many live checkpoints are kept; the oldest are dropped first. */
   liveCheckpoints: z.int().min(0).max(32).default(8),
   /** How many cells can be undone. */
   undo: z.int().min(0).max(32).default(0),
-  /** Installs the configured packages before the first cell. Those that are installed already are there in any case. */
+  /** Installs the configured packages before the first cell. Packages that are already installed are always available. */
   syncDepsOnStart: z.boolean().default(false),
   /** False locks the packages: deps.add and deps.remove are refused, list and sync still work. */
   allowRuntimeDeps: z.boolean().default(true),
@@ -94,7 +94,7 @@ const sessionName = z.string().max(200);
 
 const Shares = z.array(Share).max(256);
 
-/** Every list of sessions tells it. */
+/** The most characters of the JSON, because every list of sessions contains it. */
 const MOST_ENV_CHARACTERS = 128 * 1024;
 const env = SessionSettings.shape.env.refine(
   (given) => JSON.stringify(given).length <= MOST_ENV_CHARACTERS,
@@ -112,7 +112,7 @@ export const NewSession = z.strictObject({
 /** What a caller writes. */
 export type NewSession = z.input<typeof NewSession>;
 
-/** Those that can be changed later; a live kernel is saved and begins again with them. */
+/** Options that can be changed later. A live kernel is saved and restarted with the new options. */
 export const ChangeableSettings = SessionSettings.pick({
   env: true,
   limits: true,
@@ -145,16 +145,16 @@ export type SessionChange = z.input<typeof SessionChange>;
 
 export const NewFork = z.strictObject({
   agentKey: UserAgentKey,
-  /** A live checkpoint to begin with, instead of now. */
+  /** A live checkpoint to fork from, instead of the current state. */
   from: z.string().optional(),
-  /** Deletes the session that has this key. */
+  /** Deletes another session that has this key. */
   replace: z.boolean().optional(),
   name: sessionName.optional(),
   labels: Labels.optional(),
 });
 export type NewFork = z.input<typeof NewFork>;
 
-/** `running`: code runs. `idle`: a kernel waits. `hibernated`: the next call brings the kernel back. */
+/** `running`: code runs. `idle`: the kernel is live and waits. `hibernated`: the next call resumes the kernel. */
 export const SessionStates = z.enum(['running', 'idle', 'hibernated']);
 
 export const SessionInfo = z.object({
@@ -165,7 +165,7 @@ export const SessionInfo = z.object({
   name: z.string().optional(),
   labels: Labels,
   shares: Shares,
-  /** With their defaults. */
+  /** Includes defaults. */
   settings: SessionSettings,
   state: SessionStates,
   /** Executions that wait for their turn. */
@@ -183,7 +183,7 @@ export type SessionInfo = z.infer<typeof SessionInfo>;
 export const SessionQuery = z.strictObject({
   agentKey: z.string().optional(),
   ownerId: z.string().optional(),
-  /** Every one of these must be there, with this value. */
+  /** A session must have all of these labels, with these values. */
   labels: z.record(z.string(), z.string()).optional(),
   state: SessionStates.optional(),
   limit: z.int().min(1).max(1000).default(100),
@@ -195,7 +195,7 @@ export type SessionQuery = z.input<typeof SessionQuery>;
 export const SessionPage = z.object({ sessions: z.array(SessionInfo), next: z.string().optional() });
 export type SessionPage = z.infer<typeof SessionPage>;
 
-/** A user by name or id, or a role; as a session tells its shares, too. */
+/** A user by name or id, or a role. Sessions return their shares in the same form. */
 export const ShareRequest = z.union([z.strictObject({ user: z.string().min(1).max(128), right: Right }), Share]);
 
 export type ShareRequest = z.infer<typeof ShareRequest>;

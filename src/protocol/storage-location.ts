@@ -2,7 +2,7 @@
 
 export interface StorageLocation {
   readonly dataDir: string;
-  /** In place of the files there. */
+  /** Used instead of files in the data folder. */
   readonly redis?: { readonly url: string; readonly prefix?: string } | undefined;
 }
 

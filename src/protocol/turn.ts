@@ -62,7 +62,7 @@ export const AgentFailure = z.object({ code: z.string(), message: z.string(), ad
 
 export type AgentFailure = z.infer<typeof AgentFailure>;
 
-/** Only code, message and advice go out, never a stack. `unknown`: the code of errors that have none. */
+/** Only code, message and advice are sent, never a stack. `unknown`: the code for errors that have none. */
 export function toAgentFailure(cause: unknown, unknown: ErrorCode = 'RUNNER_FAILED'): AgentFailure {
   const error = cause instanceof CellaError ? cause : new CellaError(unknown, messageOf(cause));
   const { code, message, advice } = error.toJSON();
@@ -146,7 +146,7 @@ const usageFields = {
   output: count,
   cacheRead: count,
   cacheWrite: count,
-  /** Of calls whose model has a price. */
+  /** The cost of calls whose model has a price. */
   costUsd: z.number().min(0),
   /** Calls whose model has no price. */
   unpriced: count,

@@ -1,4 +1,4 @@
-/** Files and terminals of a session's workspace, the same in this process and across a wire. */
+/** Files and terminals of a session's workspace, for local and remote sessions. */
 
 import { z } from 'zod';
 import { boundedList } from './parse.ts';
@@ -17,7 +17,7 @@ export const FileInfo = z
 
 export type FileInfo = z.infer<typeof FileInfo>;
 
-/** What a watch tells; `watching` comes first. `overflow`: something is missing, list again. */
+/** The events of a watch; `watching` comes first. `overflow`: events are missing, so list the folder again. */
 export const FileChange = z
   .discriminatedUnion('type', [
     z.object({ type: z.literal('watching'), folders: z.int() }),
@@ -35,7 +35,7 @@ export const FileChange = z
 
 export type FileChange = z.infer<typeof FileChange>;
 
-/** Of either side, in characters. */
+/** The most columns or rows. */
 const side = z.int().min(1).max(1000);
 
 export const TerminalSize = z.strictObject({ cols: side, rows: side });
@@ -46,7 +46,7 @@ const word = z
   .max(4096)
   .refine((text) => !text.includes('\0'), 'must hold no null byte');
 
-/** The program and its arguments; without it the shell that there is. */
+/** The program and its arguments. Default: the shell. */
 export const TerminalArgv = boundedList(z.array(word).min(1).max(64), 64);
 
 export const TerminalOptions = z.strictObject({
@@ -70,7 +70,7 @@ export interface Terminal extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** What is typed crosses a wire in pieces of this size. */
+/** The largest piece of typed input in one message. */
 const TYPED_BYTES = 16 * 1024;
 
 export function* typedPieces(data: Uint8Array | string): Generator<Uint8Array<ArrayBuffer>> {

@@ -1,5 +1,5 @@
 /**
- * Documents: what every storage accepts of them and can find them by, and collections of one kind, parsed when they are read,
+ * Documents: the limits and indexed fields that every storage shares, and typed collections that parse on read,
  * with a cache by revision, and listed page by page.
  */
 
@@ -22,7 +22,7 @@ const MOST_IN_PAGE = 1000;
 const COLLECTION = /^[a-z0-9-]{1,64}$/;
 const ID = /^[!-~]{1,512}$/;
 const PREFIX = /^[!-~]{0,512}$/;
-/** After every character that an id may hold. */
+/** Sorts after every character that an id can contain. */
 const LAST = '\x7f';
 
 /** A page ends after the document that brings it to this many characters. */
@@ -37,10 +37,10 @@ export function checkId(id: string): string {
 }
 
 interface Range {
-  /** Ids that are larger than this one, or are it where `inclusive` is set. */
+  /** Ids after this one; with `inclusive`, also this one. */
   readonly from: string;
   readonly inclusive: boolean;
-  /** Ids that are smaller. */
+  /** Ids before this one. */
   readonly to: string;
   readonly limit: number;
 }
@@ -262,7 +262,7 @@ export class ParsedDocumentCache<T> {
   get(id: string, revision: number, parse: () => T): T {
     const known = this.#parsed.get(id);
     const value = known?.revision === revision ? known.value : parse();
-    // Also if it was known: what is used stays.
+    // Also for a cached document, so that the most recently used ones stay in the cache.
     this.#parsed.set(id, { revision, value });
     return value;
   }

@@ -49,7 +49,7 @@ export interface Storage extends AsyncDisposable {
 
 export interface CheckpointStore {
   begin(agentKey: string): Promise<CheckpointWriter>;
-  /** In the order of finishing, regardless of the clock. Omits damaged checkpoints. */
+  /** In the order in which they were finished, regardless of the clock. Omits damaged checkpoints. */
   list(agentKey: string): Promise<CheckpointSummary[]>;
   get(agentKey: string, id: string): Promise<Manifest | undefined>;
   /** The size of all checkpoints, including their metadata. */
@@ -221,9 +221,9 @@ export interface StoredText {
   readonly text: string;
   /** Milliseconds since 1970. */
   readonly updatedAt: number;
-  /** A path or key that tells a person where it is stored. */
+  /** A path or key that shows where it is stored, for messages. */
   readonly where: string;
-  /** Whether it belongs to others and is read-only. */
+  /** Whether it is shared by another user, and so read-only. */
   readonly shared?: true;
 }
 
@@ -350,7 +350,7 @@ export interface StoredTranscript {
   readonly revision: number;
   /** How many characters the text has. */
   readonly length: number;
-  /** In pieces, read from the storage as they are asked for: once. A pair of surrogates may be cut. */
+  /** In pieces, read from the storage on demand; iterate only once. Can split a surrogate pair. */
   readonly text: AsyncIterable<string>;
 }
 

@@ -18,16 +18,16 @@ export interface TransferProgress extends TransferItem {
 
 export interface TransferOptions {
   readonly kinds: readonly TransferKind[];
-  /** Only these; packages may be spelled in any way. */
+  /** Only these names. Package names can be in any spelling. */
   readonly names?: readonly string[];
-  /** Where the other storage has one of that name: replaces it, or leaves it as it is. */
+  /** If the other storage has an item of the same name: replace it, or keep it. */
   readonly overwrite: boolean;
   readonly onProgress?: (progress: TransferProgress) => void;
 }
 
 export interface Transferred {
   readonly copied: TransferItem[];
-  /** The other storage has these already. */
+  /** Items that the other storage already has. */
   readonly skipped: TransferItem[];
 }
 

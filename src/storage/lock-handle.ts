@@ -41,7 +41,7 @@ export class LockHandle implements Lock {
     return done;
   }
 
-  /** Not held from now on. Watchers are not called yet: the next renewal usually settles it. */
+  /** Sets `held` to false. Watchers are not called yet, because the next renewal usually decides. */
   suspect(): void {
     if (this.#state.kind === 'held') this.#state = { kind: 'uncertain' };
   }

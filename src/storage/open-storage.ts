@@ -1,4 +1,4 @@
-/** Opens a storage: files or Redis. Each is loaded when it is first asked for. */
+/** Opens a storage: files or Redis. The code for each is loaded when it is first used. */
 
 import { CellaError } from '../protocol/errors.ts';
 import { describeProblems } from '../protocol/parse.ts';

@@ -8,7 +8,7 @@ import type { Segment } from '../protocol/kernel-state.ts';
 export const CHUNK_BYTES = 8 * 1024 * 1024;
 
 interface SegmentSource {
-  /** A segment that begins at `offset` and lies in several chunks. */
+  /** A segment that begins at `offset` and may span several chunks. */
   readSegment(segment: Segment, offset: number): Promise<Uint8Array | undefined>;
   /** A chunk; undefined if it is gone. `bytes` is how long it should be. */
   readChunk(index: number, bytes: number): Promise<Uint8Array | undefined>;

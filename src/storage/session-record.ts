@@ -24,10 +24,10 @@ const fields = z.object({
   /** `live`: a process has, or had when it was killed, a kernel for it. `hibernated`: saved and ended. */
   state: z.enum(['live', 'hibernated']),
   lastSave: lastSave.optional(),
-  /** Of the kernel, on the machine that holds the session. */
+  /** The process id of the kernel, on the machine that holds the session. */
   pid: z.int().min(1).optional(),
   memoryBytes: z.int().min(0).optional(),
-  /** The folder, on the host, that the code of the last save began in. */
+  /** The working folder of the last save, on the host. */
   cwd: z.string().optional(),
   /** The agent key whose workspace it shares. */
   workspaceOf: z.string().optional(),

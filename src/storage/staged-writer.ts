@@ -13,7 +13,7 @@ interface StagedWriterOptions {
   /** For messages: "checkpoint". */
   readonly what: string;
   readonly onEnd: () => void;
-  /** Turns what a step throws into the error for the caller. */
+  /** Converts an exception of a step to the error for the caller. */
   readonly toError?: (cause: unknown) => unknown;
 }
 

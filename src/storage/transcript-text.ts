@@ -1,12 +1,12 @@
-/** The text of a transcript as storages keep it, a JSON string: written and read in slices, and never as a whole. */
+/** Writes and reads the text of a transcript as a JSON string, in slices, never as a whole. */
 
 import { giveWay } from '../lib/event-loop.ts';
 
-/** Characters that are written, and bytes that are read, at a time. */
+/** How many characters to write, and how many bytes to read, at a time. */
 const SLICE = 64 * 1024;
 const [QUOTE, BACKSLASH, LETTER_U] = [0x22, 0x5c, 0x75];
 
-/** Writes the text as JSON. Gives how many characters it has. */
+/** Writes the text as JSON. Returns its number of characters. */
 export async function writeTranscript(
   text: string | AsyncIterable<string>,
   write: (bytes: Buffer) => Promise<void>,
@@ -15,7 +15,7 @@ export async function writeTranscript(
   await write(Buffer.from([QUOTE]));
   for await (const piece of typeof text === 'string' ? [text] : text) {
     for (let at = 0; at < piece.length; at += SLICE) {
-      // A pair of surrogates that is cut becomes two escapes, and together they are the pair again.
+      // A split surrogate pair becomes two escapes, which decode to the pair again.
       await write(Buffer.from(JSON.stringify(piece.slice(at, at + SLICE)).slice(1, -1)));
       await giveWay();
     }
@@ -25,7 +25,7 @@ export async function writeTranscript(
   return length;
 }
 
-/** Reads back what `writeTranscript` has written. `damaged` makes the error where it is something else. */
+/** Reads what `writeTranscript` has written. `damaged` creates the error for any other content. */
 export async function* readTranscript(
   chunks: AsyncIterable<Uint8Array>,
   damaged: (cause?: unknown) => Error,
@@ -53,7 +53,7 @@ function parsed(json: string, damaged: (cause?: unknown) => Error): string {
   }
 }
 
-/** No character and no escape is cut. The last byte is left: it may be the quote at the end. */
+/** Splits no character and no escape. Keeps the last byte, because it may be the final quote. */
 function endOfSlice(bytes: Buffer, from: number): number {
   const most = Math.min(from + SLICE, bytes.length - 1);
   for (let at = from; at < most; ) {

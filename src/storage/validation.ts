@@ -44,7 +44,7 @@ export function eventJson(event: unknown, index: number): string {
   throw new CellaError('STORAGE_FAILED', `Cannot store event ${index}: it cannot be written as JSON.`, { cause });
 }
 
-/** `written`: how many bytes came. */
+/** `written`: the number of bytes written. */
 export function checkManifest(manifest: Manifest, written: number): Manifest {
   const checked = checkShape(manifest);
   const { table, segments } = checked;
@@ -89,7 +89,7 @@ export function checkStoredFacts(name: string, facts: ArtifactFacts): ArtifactFa
   throw new CellaError('ARTIFACT_INVALID', `Cannot store artifact ${JSON.stringify(name)}: ${problems}.`);
 }
 
-/** What a page of artifacts is measured by: characters of JSON. */
+/** The size of an artifact's metadata in a page, in characters of JSON. */
 export const jsonLength = (info: ArtifactInfo): number => JSON.stringify(info).length;
 
 export const MOST_TEXT_BYTES = 1024 * 1024;

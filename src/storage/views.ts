@@ -1,4 +1,4 @@
-/** Views of a storage: one scope of it, one fenced by a lock, and text stores that overlay another. */
+/** Views of a storage: a scope, a storage fenced by a lock, and a text store in front of another. */
 
 import { sortedInSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -27,7 +27,7 @@ export class ScopedStorage implements Storage {
   readonly #scope: string;
   readonly #again: (whole: Storage) => Storage;
 
-  /** `again` makes the same view of another storage. */
+  /** `again` creates the same view of another storage. */
   constructor(
     whole: Storage,
     scope: string,
@@ -54,7 +54,7 @@ export class ScopedStorage implements Storage {
     return this.#again(this.#whole.fenced(lock));
   }
 
-  /** Scopes do not nest: this is the same as asking the whole storage. */
+  /** Scopes do not nest: returns the scope of the whole storage. */
   scope(name: string): Storage {
     return this.#whole.scope(name);
   }
@@ -90,7 +90,7 @@ type FencedStores = Omit<Storage, OwnMembers> & {
   readonly scopes: { of(name: string): ScopedStores; delete(name: string): Promise<void> };
 };
 
-/** `whole` is the storage that the lock is one of. */
+/** `whole` is the storage that the lock belongs to. */
 export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): Storage {
   const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = parts;
   const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
@@ -99,7 +99,7 @@ export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): 
     ...stores,
     lock,
     locks: whole.locks,
-    // One lock at a time: that of another key does not need this one.
+    // Applies only to this lock. Locks of other keys are acquired as usual.
     fenced: (other) => whole.fenced(other),
     scope: (name) => new ScopedStorage(own, checkScope(name), parts.scopes.of(name)),
     deleteScope: (name) => parts.scopes.delete(checkScope(name)),
@@ -111,7 +111,7 @@ export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): 
   return own;
 }
 
-/** One's own texts in front of shared ones, which are read if there is no own text of that name, and never changed. */
+/** A user's own texts in front of shared ones. Shared texts are read if there is no own text of the name, and never changed. */
 export class OverlayTextStore implements TextStore {
   readonly #own: TextStore;
   readonly #shared: TextStore;
@@ -135,7 +135,7 @@ export class OverlayTextStore implements TextStore {
     return other && toShared(other);
   }
 
-  /** A shared one does not take the name: one's own comes in front of it. */
+  /** A shared text does not take the name, because the user's own text has priority. */
   put(name: string, text: string, options?: { readonly ifAbsent?: boolean }): Promise<boolean> {
     return this.#own.put(name, text, options);
   }
@@ -144,7 +144,7 @@ export class OverlayTextStore implements TextStore {
     return this.#own.delete(name);
   }
 
-  /** Of one's own. */
+  /** Counts only the user's own texts. */
   holds(count: number): Promise<boolean> {
     return this.#own.holds(count);
   }

@@ -1,6 +1,6 @@
 /**
- * Which words have to do with each other. Each line of the lexicon is one concept, and a `~` marks a loose tie. Where a
- * line begins with `word:`, that word has to do with each of the others, and they have nothing to do with one another.
+ * Which words are related. Each line of the lexicon is one concept, and a `~` marks a loosely related word. If a line
+ * begins with `word:`, that word is related to each of the others, and the others are not related to each other.
  */
 
 import { actions } from './lexicon/actions.ts';
@@ -20,7 +20,7 @@ export interface Tie {
   readonly strength: number;
 }
 
-/** What a term asks for in a query, and what it tells of a text. */
+/** The concepts that a term stands for, in a query and in a text. */
 interface Ties {
   readonly asks: Tie[];
   readonly tells: Tie[];
@@ -39,12 +39,12 @@ export class Lexicon {
     for (const line of lines.split('\n')) if (line !== '') this.#addLine(line.split(' '));
   }
 
-  /** Of the phrases, in words. */
+  /** The longest phrase, in words. */
   get longestPhrase(): number {
     return this.#longestPhrase;
   }
 
-  /** Of a stem or phrase. */
+  /** The concepts of a stem or phrase. */
   ties(term: string): { readonly asks: readonly Tie[]; readonly tells: readonly Tie[] } {
     return this.#ties.get(term) ?? NONE;
   }

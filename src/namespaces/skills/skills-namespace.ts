@@ -41,7 +41,7 @@ import {
 interface SkillSnapshot {
   readonly skills: ReadonlyMap<string, SkillInfo>;
   readonly problems: readonly SkillProblem[];
-  /** Of all that are not shared, by name: what counts towards the limit. */
+  /** The weight of each skill that is not shared, by name. Counts towards the limit. */
   readonly bytes: ReadonlyMap<string, number>;
   /** Created when first needed. */
   readonly index: () => Promise<TextIndex>;
@@ -51,7 +51,7 @@ type ParsedSkill =
   | { readonly kind: 'skill'; readonly skill: SkillInfo }
   | { readonly kind: 'problem'; readonly problem: SkillProblem };
 
-/** A skill as it was when it was read. Its source is not held: all together may be large. */
+/** A parsed skill, without its source: all sources together may be large. */
 interface KnownSkill {
   readonly digest: string;
   readonly bytes: number;
@@ -87,7 +87,7 @@ class SkillCatalog {
     }
   }
 
-  /** The text of one now, and what it says. Undefined if there is none. */
+  /** The current text of one skill, parsed. Undefined if there is none. */
   async get(name: string): Promise<{ readonly source: string; readonly read: ParsedSkill } | undefined> {
     const stored = await this.#store.get(name);
     return stored && { source: stored.text, read: (await this.#know(stored)).read };
@@ -118,7 +118,7 @@ class SkillCatalog {
     return { digest, bytes: bytesOf(stored.text, read.kind === 'skill' ? read.skill : read.problem), read };
   }
 
-  /** A file that a person has broken does not keep the others from loading. */
+  /** A file that is not valid does not prevent the others from loading. */
   async #readOne({ name, text, updatedAt, where, shared }: StoredText): Promise<ParsedSkill> {
     try {
       if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
@@ -150,7 +150,7 @@ function digestOf({ text, updatedAt, shared, where }: StoredText): string {
     .digest('base64');
 }
 
-/** What a skill counts: its source, and what lists tell of it, which is held in memory. */
+/** The weight of a skill: its source, and its entry in lists, which is held in memory. */
 function bytesOf(source: string, metadata: object): number {
   return Buffer.byteLength(source) + Buffer.byteLength(JSON.stringify(metadata));
 }
@@ -177,7 +177,7 @@ interface SkillsOptions {
 
 const MOST_DESCRIPTION_CHARACTERS = 4000;
 const MOST_FOUND = 100;
-/** Of all skills of one owner: their sources, and what lists tell of them. */
+/** Limit for all skills of one owner: their sources, and their entries in lists. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 export class Skills {
@@ -187,7 +187,7 @@ export class Skills {
   readonly #most: number;
   readonly #mostBytes: number;
   readonly #admissions = new SerialQueue();
-  /** No fewer than there are, as far as is known here. */
+  /** An upper bound for the current total, as far as this process knows; undefined if not measured yet. */
   #bytes: number | undefined;
 
   /** `most`: the most skills. */
@@ -267,7 +267,7 @@ export class Skills {
     return skillMethods(this);
   }
 
-  /** Throws QUOTA_EXCEEDED. What is known here is only too much, so it is measured again before a refusal. */
+  /** Throws QUOTA_EXCEEDED. The known total can be too large, so it is measured again before a refusal. */
   async #admit(name: string, more: number): Promise<void> {
     if (this.#bytes === undefined || this.#bytes + more > this.#mostBytes) {
       const { bytes } = await this.#catalog.open();

@@ -14,13 +14,13 @@ const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 const SMALL_BYTES = 32 * 1024;
 /** How many lines on stdout may not be messages, as servers print there by mistake. */
 const MOST_NOISE = 1000;
-/** Of one event over HTTP. */
+/** The most bytes of one event over HTTP. */
 const MOST_LINES = 1000;
 
-/** The server is given up. */
+/** A message that Cella refuses. The connection to the server ends. */
 class RefusedMessage extends Error {}
 
-/** The next step after it is to parse the message. */
+/** Call right before parsing the message. */
 async function checkMessage(json: Uint8Array): Promise<void> {
   if (json.length <= SMALL_BYTES) return await giveWay();
   await ownTurn();
@@ -32,7 +32,7 @@ async function checkMessage(json: Uint8Array): Promise<void> {
 const tooLarge = (): Error =>
   new RefusedMessage(`it sent a message of more than ${MOST_MESSAGE_BYTES / 1024 / 1024} MB`);
 
-/** The messages that a program writes, a line each. Throws where it does not speak MCP. */
+/** The messages of a program, one per line. Throws if the program does not speak MCP. */
 export async function* messagesOf(output: AsyncIterable<Uint8Array>): AsyncGenerator<JSONRPCMessage> {
   const lines = new LineSplitter(MOST_MESSAGE_BYTES);
   let noise = 0;
@@ -40,7 +40,7 @@ export async function* messagesOf(output: AsyncIterable<Uint8Array>): AsyncGener
     for (const line of lines.push(chunk)) {
       if (line.kind === 'cut') throw tooLarge();
       await checkMessage(line.bytes);
-      // Blanks of JSON alone: the scanner must have looked through whatever is parsed.
+      // Trims only JSON whitespace: everything that is parsed must have been scanned.
       const text = Buffer.from(line.bytes.buffer, line.bytes.byteOffset, line.bytes.byteLength).toString();
       const message = /^[ \t\r]*\{/.test(text) ? parsed(text) : undefined;
       if (message) yield message;
@@ -59,13 +59,13 @@ function parsed(text: string): JSONRPCMessage | undefined {
   }
 }
 
-/** `fetch` for a server over HTTP. `refuse` is told why an answer is given up. */
+/** `fetch` for a server over HTTP. Calls `refuse` with the reason if an answer exceeds a limit. */
 export function boundedFetch(refuse: (error: Error) => void): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);
     const { body, ok, status, statusText, url: at, redirected } = response;
     if (!body) return response;
-    // The SDK is told the type as it is read here, and looks at none of a stream that it asked for: an error is JSON, whatever its type.
+    // Gives the SDK the type that was parsed here. The SDK does not check the type of a stream that it requested (GET).
     const type = response.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
     const isEvents = ok && ((init?.method ?? 'GET') === 'GET' || type === EVENTS);
     const headers = new Headers(response.headers);
@@ -97,7 +97,7 @@ async function* wholeOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
   yield gathered.bytes();
 }
 
-/** Each event with the empty line at its end: many small ones in a chunk would be parsed in one go. */
+/** Yields each event with its empty line: otherwise, many small events in a chunk would be parsed in one go. */
 async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const ends = new EventEnds();
   let event = new GatheredBytes();
@@ -111,7 +111,7 @@ async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
     }
     gather(event, chunk.subarray(from));
   }
-  // Nobody reads an event without its end.
+  // An event without an end is ignored.
 }
 
 function gather(gathered: GatheredBytes, chunk: Uint8Array): void {
@@ -119,15 +119,15 @@ function gather(gathered: GatheredBytes, chunk: Uint8Array): void {
   gathered.push(chunk);
 }
 
-/** Of a large one, only the lines that count: whatever is parsed was looked through. */
+/** From a large event, passes on only the relevant lines: everything that is parsed must have been scanned. */
 async function checkedEvent(event: Buffer): Promise<Uint8Array> {
   if (event.length <= SMALL_BYTES) {
     await giveWay();
-    // Behind a CR, LF may follow: the SDK would wait for the next event before it reads this one.
+    // An LF may follow a CR: with a CR at the end, the SDK would wait for the next event before it reads this one.
     return event.at(-1) === CR ? Buffer.concat([event, LINE_END]) : event;
   }
   await ownTurn();
-  // Latin-1 has a letter for every byte. A mark of the byte order may begin the first event.
+  // Latin-1 maps every byte to a character. The first event may begin with a byte order mark.
   const text = event.toString('latin1').replace(/^\xef\xbb\xbf/, '');
   const lines = text.split(/\r\n|\n|\r/, MOST_LINES + 1);
   if (lines.length > MOST_LINES) throw new RefusedMessage(`it sent an event of more than ${MOST_LINES} lines`);
@@ -140,12 +140,12 @@ async function checkedEvent(event: Buffer): Promise<Uint8Array> {
 const [LF, CR] = [10, 13];
 const LINE_END = Buffer.from([LF]);
 
-/** Where events end: with an empty line. A line ends with LF, CR or both. */
+/** Finds the ends of events: an empty line. A line ends with LF, CR or both. */
 class EventEnds {
   #isEmpty = true;
   #afterCr = false;
 
-  /** In the next chunk. */
+  /** The end is in the next chunk. */
   *in(chunk: Uint8Array): Generator<number> {
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at];
@@ -157,7 +157,7 @@ class EventEnds {
     }
   }
 
-  /** At the end of a line. */
+  /** Whether the previous byte ended a line. */
   #endsEvent(): boolean {
     const was = this.#isEmpty;
     this.#isEmpty = true;

@@ -17,7 +17,7 @@ export interface ToolsOptions extends ToolRuntime {
   readonly store: TextStore;
   /** Folders with more definitions: `*.yaml` and `*.yml`. */
   readonly folders: readonly string[];
-  /** Where MCP servers run that are programs. */
+  /** The host for MCP servers that are programs. */
   readonly hostOptions?: Partial<HostCommandOptions>;
 }
 

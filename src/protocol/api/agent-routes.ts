@@ -71,7 +71,7 @@ export const agentRoutes = {
     whileDraining: true,
     body: z.strictObject({ turn: TurnId.optional(), all: z.boolean().optional() }).prefault({}),
     response: z.object({
-      /** Those that were stopped: none where none ran. */
+      /** The turns that were stopped; empty if none was running. */
       turns: z.array(TurnId),
     }),
   }),
@@ -87,7 +87,7 @@ export const agentRoutes = {
     summary: 'Start a runner before you send a prompt, if there is room for one',
     params: z.object({ id: SessionId, agent: AgentName }),
     response: z.object({
-      /** Whether there is one, or one is being started. */
+      /** Whether a runner exists or is being started. */
       warm: z.boolean(),
     }),
   }),

@@ -17,7 +17,7 @@ const ExecuteBody = z.strictObject({
     .meta({ description: 'Interrupt the code if the client disconnects. By default, it keeps running.' }),
 });
 
-/** How one execution ended, and which events are its own. */
+/** How one execution ended, and the range of its events. */
 export const Executed = ExecutionResult.extend({
   execution: ExecutionId,
   firstSeq: z.int(),
@@ -26,7 +26,7 @@ export const Executed = ExecutionResult.extend({
 }).meta({ id: 'Executed' });
 export type Executed = z.infer<typeof Executed>;
 
-/** The header of what may be sent again. */
+/** The header of requests that may be retried. */
 export const Idempotent = z.object({
   'Idempotency-Key': IdempotencyKey.optional().meta({
     description: 'Any text that you choose: requests with the same key run the code once.',

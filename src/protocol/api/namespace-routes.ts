@@ -32,7 +32,7 @@ const Search = PageQuery.extend({
     .optional()
     .meta({ description: 'A search: returns the 20 best matches, or `limit` up to 100, instead of a list.' }),
 });
-/** Where the next page begins; not there on the last one. */
+/** The start of the next page; undefined on the last page. */
 const next = z
   .string()
   .optional()
@@ -41,7 +41,7 @@ const next = z
 const path = z.string().max(4096).meta({ description: 'Relative to the workspace.' });
 const flag = z.enum(['true', 'false']).default('false');
 
-/* What belongs to a user. Each session has the same routes below its path. */
+/* Routes for what belongs to a user. Each session has the same routes below its path. */
 
 export const toolRoutes = {
   listTools: route('GET /v1/tools', 'Tools', {
@@ -57,7 +57,7 @@ export const toolRoutes = {
     response: z.object({ problems: z.array(ToolProblem).readonly() }),
   }),
 
-  /** A definition may name programs of the server's machine: it is for administrators. */
+  /** Only for administrators, because a definition can name programs of the server's machine. */
   createTool: route('POST /v1/tools', 'Tools', {
     auth: user('admin'),
     summary: 'Check and store a tool definition in YAML; for administrators',

@@ -65,11 +65,11 @@ export interface Route<S extends RouteSchemas = RouteSchemas, A extends RouteAut
   readonly auth: A;
   readonly params: S['params'];
   readonly query: S['query'];
-  /** The headers that it reads, besides those of every request. */
+  /** The headers that this route reads, in addition to those of every request. */
   readonly headers: S['headers'];
   readonly body: S['body'];
   readonly response: S['response'];
-  /** Of a successful response. 204 has no body. */
+  /** The status of a successful response. 204 has no body. */
   readonly status: 200 | 201 | 204;
   /** One item of the response as a stream: a JSON line or a server-sent event, by `Accept`. */
   readonly stream: z.ZodType | undefined;
@@ -77,11 +77,11 @@ export interface Route<S extends RouteSchemas = RouteSchemas, A extends RouteAut
   readonly produces: readonly string[];
   /** The media type of a body that is not JSON. */
   readonly consumes: string | undefined;
-  /** The text frames of a WebSocket, if it becomes one. */
+  /** The text frames, if the request becomes a WebSocket. */
   readonly socket: SocketFrames | undefined;
   /** Undefined for calls that change nothing. */
   readonly audit: RouteAudit | undefined;
-  /** Whether it is open during shutdown: reads are, and so are calls that help running code to its end. */
+  /** Whether the route works during shutdown, like reads and calls that help running code to finish. */
   readonly whileDraining: boolean;
 }
 
@@ -192,7 +192,7 @@ function userAuthOf({ auth, path }: Route): UserAuth {
   throw new Error(`${path} is not a route of a user`);
 }
 
-/** What a caller of a route may add to any request. */
+/** Options that a caller can add to any request. */
 export interface RequestOptions {
   /** A body that is not JSON. */
   readonly bytes?: Uint8Array | AsyncIterable<Uint8Array> | undefined;
@@ -205,7 +205,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Whether nothing has to be given. */
+/** Whether the caller can leave out all arguments. */
 export type IsOptional<T> = undefined extends T ? true : Record<string, never> extends T ? true : false;
 
 type RequestPart<Name extends string, T> =
@@ -221,12 +221,12 @@ export type RouteRequest<R extends Route> = RequestPart<'params', z.input<R['par
 /** What a client gets from a route. */
 export type RouteResponse<R extends Route> = z.output<R['response']>;
 
-/** A whole number in a query, where everything is text. */
+/** A whole number in a query, in which every value is text. */
 export const queryInt = () => z.coerce.number<number>().int();
 
 const originals = new WeakMap<z.ZodType, z.ZodType>();
 
-/** Takes what the schema takes, and returns it as it was written, without defaults. */
+/** Accepts what the schema accepts, and returns the input unchanged, without defaults. */
 export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<S>, z.input<S>> {
   const checked = z.custom<z.input<S>>().superRefine((value, context) => {
     const outcome = schema.safeParse(value);
@@ -238,7 +238,7 @@ export function validateOnly<S extends z.ZodType>(schema: S): z.ZodType<z.input<
   return checked;
 }
 
-/** The schema that describes what it takes, for a document. */
+/** The schema of its input, for the OpenAPI document. */
 export function schemaBehind(schema: z.ZodType): z.ZodType {
   return originals.get(schema) ?? schema;
 }

@@ -34,7 +34,7 @@ export const routes = {
 export type Routes = typeof routes;
 export type RouteName = keyof Routes;
 
-/** The route that a frame of the session's WebSocket stands for: it needs the same right, and the audit log calls it the same. */
+/** The route with the same effect as a frame of the session's WebSocket: same right, same name in the audit log. */
 export const frameRoutes = {
   execute: routes.executeCode,
   interrupt: routes.interruptCode,

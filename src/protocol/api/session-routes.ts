@@ -27,7 +27,7 @@ import { queryInt, route, session, user, validateOnly } from './route.ts';
 
 const shares = boundedList(z.array(ShareRequest).max(256), 256).optional();
 
-/** As the query of an address can say it: `label=team=risk` any number of times. */
+/** The query form: `label=team=risk`, any number of times. */
 const ListQuery = z.strictObject({
   agentKey: z.string().max(1024).optional(),
   owner: z.string().max(128).optional().meta({ description: 'The name or id of a user.' }),
@@ -240,7 +240,7 @@ export const stateRoutes = {
     response: Completeness,
   }),
 
-  /** It resumes the kernel, so even reading needs the right to use. */
+  /** Needs the right `use` even for reading, because it resumes the kernel. */
   listVariables: route('GET /v1/sessions/{id}/variables', 'Introspection', {
     auth: session('use'),
     summary: 'List variables with type, size and preview',

@@ -8,7 +8,7 @@ import { SessionId } from '../session-info.ts';
 import { PermissionId } from '../turn.ts';
 import { TerminalSize } from '../workspace-models.ts';
 
-/** The client's own word for what it asks; the reply has the same. */
+/** Chosen by the client; the reply has the same id. */
 const id = z.union([z.string().max(128), z.int()]);
 
 export const ClientFrame = z
@@ -31,7 +31,7 @@ export const ClientFrame = z
     z.strictObject({ type: z.literal('ping'), id }),
   ])
   .meta({ id: 'ClientFrame' });
-/** What a frame is called that is wrong otherwise. */
+/** Reads the id of a frame that is otherwise invalid, so that the error can name it. */
 export const FrameId = z.object({ id });
 export type ClientFrame = z.infer<typeof ClientFrame>;
 
@@ -41,7 +41,7 @@ export const HeartbeatFrame = z.object({ type: z.literal('heartbeat'), everyMs: 
     'A sign of life, sent every `everyMs` milliseconds if nothing else waits to be sent. A connection on which nothing has come for three times as long is broken, although nobody has closed it.',
 });
 
-/** What the server sends besides events. `hello` is the first. */
+/** Frames that the server sends in addition to events. `hello` is the first. */
 export const ServerFrame = z
   .discriminatedUnion('type', [
     z.object({
@@ -72,7 +72,7 @@ export const CloseCode = {
   failed: 1011,
   /** The client sent an invalid frame. */
   wrong: 4400,
-  /** The token is no longer good, or the session no longer shared. */
+  /** The token is no longer valid, or the session is no longer shared. */
   refused: 4401,
   /** The session was deleted. */
   gone: 4404,

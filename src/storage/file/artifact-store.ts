@@ -1,5 +1,5 @@
 /**
- * Artifacts as plain files, `<folder>/NAME`, which a person may edit, copy and drop in. Their facts are in
+ * Artifacts as plain files, `<folder>/NAME`, which users can edit, copy and add. Their metadata is in
  * `.about/NAME.json`.
  */
 
@@ -31,13 +31,13 @@ const sidecarPath = (folder: string, name: string): string => join(folder, '.abo
 
 const sidecarText = (newestFirst: readonly SidecarEntry[]): string => `${JSON.stringify({ newestFirst }, null, 1)}\n`;
 
-/** Empty if there is none or it is corrupt: the bytes are still there. */
+/** Empty if there is no metadata or it is corrupt: the bytes can still be read. */
 async function readSidecar(folder: string, name: string): Promise<readonly SidecarEntry[]> {
   try {
     await using file = await openRegularFile(sidecarPath(folder, name));
     if (!file) return [];
     const text = await file.readFile('utf8');
-    // Many are read at once, and each may say much.
+    // Limits memory: many are read at once, and each can be large.
     await giveWay();
     const parsed = About.safeParse(JSON.parse(text));
     return parsed.success ? parsed.data.newestFirst : [];
@@ -47,10 +47,10 @@ async function readSidecar(folder: string, name: string): Promise<readonly Sidec
   }
 }
 
-/** Two files may be of one size and one tick of the clock, but not in one place. */
+/** Two files can have the same size and time, but not the same inode. */
 const fileVersion = ({ ino, size, mtimeNs }: BigIntStats): string => [ino, size, mtimeNs].join(' ');
 
-/** Those of an open file. A file that a person has changed keeps its type and description. */
+/** The metadata of an open file. A file that a user has changed keeps its type and description. */
 async function infoOf(name: string, file: FileHandle, about: readonly SidecarEntry[]): Promise<SidecarEntry> {
   const facts = await file.stat({ bigint: true });
   const stamp = fileVersion(facts);
@@ -66,7 +66,7 @@ async function infoOf(name: string, file: FileHandle, about: readonly SidecarEnt
 
 const PART_BYTES = 1024 * 1024;
 const MOST_SUMS = 1000;
-/** Checksums of files that people wrote, so that a list does not read all of them each time. */
+/** Checksums of files that users wrote, so that a list does not read all of them each time. */
 const sums = new Map<string, string>();
 
 async function sumOf(file: FileHandle, facts: BigIntStats): Promise<string> {
@@ -173,7 +173,7 @@ export class FileArtifacts implements ArtifactStore {
     return this.#inTurn(checked, 'delete', async (path) => {
       const there = await lstat(path).catch(() => undefined);
       if (!there || there.isDirectory()) return false;
-      // Facts without a file are nothing; a file without its facts would be another one.
+      // Deletes the file first: metadata without a file is ignored, but a file without metadata would count as a new artifact.
       await rm(path);
       await syncFolder(folder);
       await rm(sidecarPath(folder, checked), { force: true });
@@ -274,7 +274,7 @@ class FileArtifactReader implements ArtifactReader {
   }
 }
 
-/** A file that is on the disk under a name of its own. */
+/** A completely written file under its own name. */
 interface WrittenFile {
   readonly path: string;
   readonly size: number;

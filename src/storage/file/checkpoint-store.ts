@@ -18,9 +18,9 @@ import { explain, guarded, storageFailed } from './file-errors.ts';
 import { openRegularFile } from './regular-files.ts';
 import type { StagingFolder } from './staging-folder.ts';
 
-/** Of some hundred bytes each. */
+/** Each takes a few hundred bytes. */
 const MOST_KNOWN = 20_000;
-/** A file that was written longer ago than this changes its times when it is written again. */
+/** If a file is older than this, a change to it always changes its times. */
 const SETTLED_MS = 2000;
 
 export class FileCheckpoints implements CheckpointStore {
@@ -131,7 +131,7 @@ export class FileCheckpoints implements CheckpointStore {
     return all;
   }
 
-  /** Reads it if its file has changed, or may have changed unseen: files tell the time in steps of milliseconds. */
+  /** Reads it if its file has changed, or may have changed within one tick of the file system's clock. */
   async #listed(folder: string, name: string): Promise<ListedFile> {
     const path = join(folder, name);
     const facts = await stat(fileIn(path), { bigint: true }).catch(() => undefined); // reading it says why
@@ -163,7 +163,7 @@ const plainName = /^~?[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 /** The folder has the name of the id, if the id is a plain name. */
 const idName = (id: string): string => (plainName.test(id) ? id : `~${folderName(id)}`);
 
-/** A manifest under another checkpoint's name is not that checkpoint's. */
+/** Refuses a manifest that belongs to another checkpoint. */
 function ofFolder(name: string, stored: ManifestFile): ListedFile {
   if (stored.kind !== 'whole') return stored;
   const { manifest, sequence } = stored;
@@ -198,12 +198,12 @@ const MAX_BYTES = 64 * 1024 * 1024;
 
 type NoManifest = { readonly kind: 'damaged'; readonly reason: string } | { readonly kind: 'absent' };
 type ManifestFile = { readonly kind: 'whole'; readonly manifest: Manifest; readonly sequence: number } | NoManifest;
-/** Without what makes it large: all of a key are listed at once. */
+/** Without the large fields, because all checkpoints of a key are listed at once. */
 type ListedFile =
   | { readonly kind: 'whole'; readonly summary: CheckpointSummary; readonly sequence: number }
   | NoManifest;
 
-/** The checksum is that of the text without it. */
+/** The checksum covers the text without the checksum. */
 async function writeManifest(folder: string, manifest: Manifest, sequence: number): Promise<void> {
   const text = JSON.stringify({ ...manifest, sequence });
   await writePrivateFile(fileIn(folder), `${text.slice(0, -1)}${checksumPart(await digestOf(Buffer.from(text)))}\n`);
@@ -259,7 +259,7 @@ const exists = (path: string): Promise<boolean> =>
 
 const chunkPath = (folder: string, index: number): string => join(folder, `${String(index).padStart(4, '0')}.chunk`);
 
-/** Every chunk is on the disk before the next one is begun. */
+/** Every chunk is on disk before the next one begins. */
 class FileChunkWriter {
   readonly #folder: string;
   #chunk: FileHandle | undefined;
@@ -300,7 +300,7 @@ class FileChunkWriter {
 /** The bytes of a segment that begins at `offset`; undefined if they differ from what was written. */
 async function readSegment(folder: string, segment: Segment, offset: number): Promise<Uint8Array | undefined> {
   const end = offset + segment.bytes;
-  // Before room is made for them: a manifest may tell of more bytes than there are, or than memory holds.
+  // Checked before allocating: a manifest can claim more bytes than exist, or than fit in memory.
   for (let index = Math.floor(offset / CHUNK_BYTES); index * CHUNK_BYTES < end; index += 1) {
     const needed = Math.min(end - index * CHUNK_BYTES, CHUNK_BYTES);
     const size = await stat(chunkPath(folder, index)).then((facts) => facts.size, missing);

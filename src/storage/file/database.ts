@@ -113,7 +113,7 @@ CREATE INDEX document_fields_of ON document_fields (collection, id);
   }
 }
 
-/** Their texts, as they were written, become files. */
+/** Moves their texts to files, unchanged. */
 function moveTranscripts(database: DatabaseSync, path: string): void {
   database.exec(`
 ALTER TABLE transcripts RENAME TO old_transcripts;
@@ -201,7 +201,7 @@ export class Database {
     return written;
   }
 
-  /** Whether its path still leads to it; `same` while it is not open. */
+  /** Whether its path still leads to the open file; `same` if it is not open. */
   get location(): SqliteConnection['location'] {
     return this.#connection?.location ?? 'same';
   }
@@ -279,7 +279,7 @@ export class SqliteConnection {
     return this.#prepare(text).get(...values);
   }
 
-  /** Must be read to the end, or left, before anything else runs. */
+  /** Read it to the end, or leave the loop, before anything else runs. */
   iterate(text: string, ...values: SQLInputValue[]): IterableIterator<Row> {
     return this.#prepare(text).iterate(...values);
   }
@@ -307,7 +307,7 @@ export class SqliteConnection {
 
   close(): void {
     closeSync(this.log);
-    // SQLite would remove the write-ahead log that has the name now, with data that another process has written.
+    // SQLite would remove the file that now has the name of the write-ahead log, with data of another process.
     if (this.location !== 'replaced') this.#database.close();
   }
 

@@ -98,7 +98,7 @@ export class FileEventLog implements EventLog {
     });
   }
 
-  /** Only from the front, and never back: an event with an early time behind a later one stays until that one may go. */
+  /** Trims only from the front: if an event has an earlier time than one before it, it stays until that one is trimmed. */
   async #newFloor(log: LogRow, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
     const floors = [log.floor];
     if (maxEvents !== undefined) floors.push(log.last - Math.max(0, maxEvents));
@@ -155,7 +155,7 @@ function readPage(db: SqliteConnection, agentKey: string, after: number, limit: 
   return page;
 }
 
-/** The last event that begins before so many bytes. Numbers have no gap, and each begins after the one before it. */
+/** The last event that begins before this many bytes. Numbers have no gaps, and each event begins after the one before it. */
 function lastBelow(db: SqliteConnection, { id, floor, last }: LogRow, bytes: number): number {
   let [below, above] = [floor, last + 1];
   while (above - below > 1) {

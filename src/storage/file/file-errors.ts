@@ -73,7 +73,7 @@ export function explain(cause: unknown): { code: string | undefined; reason: str
 
 const diskCodes = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
-/** Why, if the disk or a limit of this machine failed and nothing else did. */
+/** The reason, if the disk or a limit of this machine caused the error; otherwise undefined. */
 export function diskReason(cause: unknown): string | undefined {
   const code = systemCode(cause);
   return code !== undefined && diskCodes.includes(code) ? `${reasons[code]} (${code})` : undefined;

@@ -143,9 +143,9 @@ export class FileStorage implements Storage {
 }
 
 interface ScopesOptions {
-  /** Scopes lie in it, each in a folder of its own. */
+  /** Contains one folder per scope. */
   readonly folder: string;
-  /** For scopes that are being removed. */
+  /** Holds scopes that are being removed. */
   readonly staging: StagingFolder;
   readonly database: Database;
   readonly liveness: ProcessLiveness;
@@ -155,11 +155,11 @@ interface ScopesOptions {
 interface FileScope extends ScopedStores {
   readonly artifacts: FileArtifacts;
   readonly deps: FileDeps;
-  /** When what ended processes have left in it is gone. */
+  /** Settles when the leftovers of ended processes are removed. */
   readonly swept: Promise<unknown>;
 }
 
-/** Scopes: each has a folder for skills and artifacts, and its own rows among the deps. */
+/** Scopes: each has a folder for skills and artifacts, and its own rows in the deps table. */
 export class FileStorageScopes {
   readonly #options: ScopesOptions;
   readonly #open = new Map<string, FileScope>();
@@ -200,7 +200,7 @@ export class FileStorageScopes {
 function openScope(name: string, path: string, { database, liveness, clock }: ScopesOptions): FileScope {
   const skills = folderWithStaging(join(path, 'skills'), liveness);
   const artifacts = folderWithStaging(join(path, 'artifacts'), liveness);
-  // Written in another way than agent keys and the names of artifacts in no scope.
+  // Encoded differently from agent keys and from artifacts without a scope, so they cannot collide.
   const column = (artifact: string) => `scope ${JSON.stringify(name)} artifact ${JSON.stringify(artifact)}`;
   const locks = new FileLocks(database, liveness, clock, column);
   const sweep = async () => {
@@ -215,7 +215,7 @@ function openScope(name: string, path: string, { database, liveness, clock }: Sc
   };
 }
 
-/** Nothing that is meant for others begins with a dot: no key's folder, and no tool's, skill's or artifact's file. */
+/** The folder of a key and the files of tools, skills and artifacts never begin with a dot. */
 export function folderWithStaging(
   folder: string,
   liveness: ProcessLiveness,

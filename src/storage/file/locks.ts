@@ -1,6 +1,6 @@
 /**
- * One owner per agent key: a row in cella.db that names it, which is void once the owner has ended. A process keeps a file
- * locked while it runs, so that others can tell.
+ * One owner per agent key: a row in cella.db that names the owner, and has no effect once the owner has ended. A process
+ * keeps a file locked while it runs, so that others can see whether it is alive.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -194,7 +194,7 @@ export class ProcessLiveness {
     }
   }
 
-  /** `let go`: the process may still run, but has closed the storage. */
+  /** `let go`: the process may still be running, but has closed the storage. */
   statusOf(identity: ProcessIdentity): 'has it' | 'let go' | 'ended' {
     if (processState(identity) === 'dead') return 'ended';
     if (!existsSync(this.#path(identity))) return 'let go';

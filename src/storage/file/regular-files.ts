@@ -1,4 +1,4 @@
-/** Lists, counts and opens the regular files of a folder that people may change, too. */
+/** Lists, counts and opens the regular files of a folder that users can also change. */
 
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, open, opendir } from 'node:fs/promises';
@@ -9,12 +9,12 @@ import { CellaError } from '../../protocol/errors.ts';
 import { isName } from '../../protocol/namespace-models.ts';
 
 export interface NamedFile {
-  /** In its canonical spelling. */
+  /** The name in its canonical spelling. */
   readonly name: string;
   readonly path: string;
 }
 
-/** People may put any number of files there. All names are held while they are sorted, and much larger maps grow in steps of more than 50 ms. */
+/** Users can put any number of files there. All names are in memory while they are sorted, and growing a much larger map blocks for more than 50 ms. */
 const MOST_FILES = 250_000;
 
 /**
@@ -32,7 +32,7 @@ export async function listFiles(folder: string, ending: string, { most = MOST_FI
   return await sortedInSlices([...found.values()], (one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** The name in its one spelling; undefined if the entry is not a file with such a name. */
+/** The normalized name; undefined if the entry is not a file with a valid name. */
 function nameOf(entry: Dirent, ending: string): string | undefined {
   if (!entry.isFile() || !entry.name.endsWith(ending)) return undefined;
   const written = entry.name.slice(0, entry.name.length - ending.length);
@@ -62,10 +62,10 @@ export function tooMany(folder: string, what: string): CellaError {
   });
 }
 
-/** The path of a name, also if the file spells it differently; else the path it would get. Holds no list: that would be garbage of each call. */
+/** The path of a name, even if the file spells it differently; else the path for a new file. Builds no list, to avoid garbage on each call. */
 export async function pathOfName(folder: string, name: string, ending: string): Promise<string> {
   const ours = join(folder, `${name}${ending}`);
-  // Names of plain letters have one spelling.
+  // ASCII names have only one spelling.
   if (/^[\x20-\x7e]*$/.test(name)) return ours;
   let other: string | undefined;
   for await (const file of entriesOf(folder)) {
@@ -91,21 +91,21 @@ export async function openRegularFile(path: string): Promise<FileHandle | undefi
   return undefined;
 }
 
-/** A count is reused for 20 times as long as it took, at most 2 s: others may add files, too. */
+/** A count is reused for 20 times as long as it took, at most 2 s, because other processes can add files. */
 const TIMES = 20;
 const LONGEST_KNOWN_MS = 2000;
 
 /** Counts the files of a folder, without listing it each time. */
 export class FileCounter {
   readonly #folder: string;
-  /** No fewer than there are, as far as this process knows. */
+  /** At least the number of files that this process knows of. */
   #known: { count: number; readonly until: number } | undefined;
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** A file was written here, which may have taken the place of another. */
+  /** Counts a file that was written here. It may have replaced another. */
   added(): void {
     if (this.#known) this.#known.count += 1;
   }

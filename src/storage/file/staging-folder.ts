@@ -1,4 +1,4 @@
-/** Holds files and folders that are being written or removed. Each is named after the process that does so. */
+/** Holds files and folders that are being written or removed. Each has the name of the process that does this. */
 
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ export class StagingFolder {
     return path;
   }
 
-  /** The path of a file that is swept once this process has ended. It is up to the caller to make and remove it. */
+  /** The path of a file that is swept once this process has ended. The caller creates and removes the file. */
   async file(): Promise<string> {
     const path = this.#name();
     this.#liveness.check();
@@ -34,7 +34,7 @@ export class StagingFolder {
     return path;
   }
 
-  /** Renames a folder out of sight at once, then removes it. False if it is not there. */
+  /** Renames a folder out of the way at once, then removes it. False if it does not exist. */
   async discard(path: string): Promise<boolean> {
     this.#liveness.check();
     await makePrivateFolder(this.folder);

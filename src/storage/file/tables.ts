@@ -32,7 +32,7 @@ import type { SessionRecord } from '../session-record.ts';
 import { type ParsedRecord, parseRecord, recordText } from '../validation.ts';
 import { type Database, keyColumn, type Row, type SqliteConnection, scopeColumn } from './database.ts';
 
-/** Keys that are read at a time. */
+/** How many keys to read at a time. */
 const PAGE = 500;
 
 export class FileRecords implements RecordStore {

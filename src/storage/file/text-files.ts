@@ -1,4 +1,4 @@
-/** Tools and skills as plain files, `<folder>/NAME.yaml` and `NAME.py`, which a person may edit, add and remove. */
+/** Tools and skills as plain files, `<folder>/NAME.yaml` and `NAME.py`, which users can edit, add and remove. */
 
 import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
@@ -16,9 +16,9 @@ import type { StagingFolder } from './staging-folder.ts';
 
 /** How many files to check at a time. */
 const AT_ONCE = 64;
-/** A list holds all of them in memory, with their texts. */
+/** The most files: a list holds all of them in memory, with their texts. */
 const MOST_FILES = 100_000;
-/** Characters. */
+/** The most characters of one text. */
 const MOST_LISTED = 512 * 1024 * 1024;
 /** A larger folder is not checked on each call, so changes by others appear a little later. */
 const SMALL = 256;
@@ -46,7 +46,7 @@ export class FileTexts implements TextStore {
     this.#count = new FileCounter(options.folder);
   }
 
-  /** Leaves out what cannot be read; `get` says why. */
+  /** Omits files that cannot be read; `get` throws the reason. */
   async list(): Promise<StoredText[]> {
     const texts: StoredText[] = [];
     let length = 0;

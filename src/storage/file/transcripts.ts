@@ -1,4 +1,4 @@
-/** Transcripts: each text is a file, which a row of the database names. */
+/** Transcripts: each text is a file, and a row of the database has its name. */
 
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ interface FileTranscriptsOptions {
   readonly database: Database;
 }
 
-/** What a killed process has left of a text goes with the next start, or with its agent. */
+/** Leftovers of a killed process are removed at the next start, or with the agent key. */
 export class FileTranscripts implements TranscriptStore {
   readonly #options: FileTranscriptsOptions;
 
@@ -88,7 +88,7 @@ export class FileTranscripts implements TranscriptStore {
     await guarded('delete', place, () => staging.discard(place));
   }
 
-  /** Gives the file that no row names after it: the old one, or the new one if it came too late. */
+  /** Returns the file that no row names afterwards: the old one, or the new one if it came too late. */
   #publish(
     agentKey: string,
     id: string,

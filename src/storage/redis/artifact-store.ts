@@ -1,4 +1,4 @@
-/** Artifacts: their bytes in chunks, and a hash by name of what is known of them, which is written last. */
+/** Artifacts: their bytes in chunks, and a hash of their metadata by name, which is written last. */
 
 import { createHash } from 'node:crypto';
 import { giveWay, inSlices, sortedInSlices } from '../../lib/event-loop.ts';
@@ -18,8 +18,8 @@ import {
 import { asList, asNumber, asText, asTextIfAny, type RedisContext, readFields, script } from './redis-context.ts';
 
 /**
- * A value is `createdAt content chunks info`; that it replaces another one leaves `createdAt` as it is.
- * ARGV: name, time, content, chunks, info, what chunks begin with, and for how long those of the old one stay.
+ * A value is `createdAt content chunks info`. Replacing an artifact keeps `createdAt`.
+ * ARGV: name, time, content, chunks, info, the prefix of chunk keys, and how long the old chunks stay.
  */
 const FINISH = script(`${PUBLISH_FUNCTIONS}
 if not keep(ARGV[6] .. ARGV[3] .. '|', tonumber(ARGV[4])) then return 'expired' end

@@ -30,7 +30,7 @@ import {
   unquoted,
 } from './redis-context.ts';
 
-/** A value is `sequence content chunks manifest`. ARGV: id, content, chunks, manifest, and what its chunks begin with. */
+/** A value is `sequence content chunks manifest`. ARGV: id, content, chunks, manifest, and the prefix of its chunk keys. */
 const FINISH = script(`${PUBLISH_FUNCTIONS}
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 'taken' end
 if not keep(ARGV[5], tonumber(ARGV[3])) then return 'expired' end
@@ -52,7 +52,7 @@ return value
 type StoredManifest =
   | { readonly kind: 'whole'; readonly manifest: Manifest }
   | { readonly kind: 'damaged'; readonly reason: string };
-/** Without what makes it large: all of a key are listed at once. */
+/** Without the large fields, because all checkpoints of a key are listed at once. */
 type ListedManifest =
   | { readonly kind: 'whole'; readonly summary: CheckpointSummary }
   | { readonly kind: 'damaged'; readonly reason: string };

@@ -1,6 +1,6 @@
 /**
- * Bytes of any length in values of 8 MB under an id of their own. They expire by themselves until somebody publishes
- * them (see PUBLISH), so that what a killed writer leaves does not stay.
+ * Bytes of any length, in values of 8 MB under their own id. Chunks expire automatically until somebody publishes
+ * them (see PUBLISH), so that the leftovers of a killed writer do not stay.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -14,7 +14,7 @@ const UNFINISHED_S = 3600;
 /** How long replaced or deleted chunks stay readable for those who are reading them. */
 export const REPLACED_S = 600;
 
-/** Where the bytes are: what a manifest says of them. */
+/** The location of the bytes, as stored in a manifest. */
 export interface ChunkedBlob {
   readonly id: string;
   readonly chunks: number;
@@ -24,8 +24,8 @@ const chunkKey = (keys: RedisKeys, { id }: { readonly id: string }, index: numbe
   keys.of('chunk', id, String(index));
 
 /**
- * Lua, to go before a script that publishes. `keep(stem, count)` makes chunks stay, and is false if one is missing;
- * `drop(stem, count, seconds)` lets them go.
+ * Lua functions for scripts that publish. `keep(stem, count)` makes chunks permanent, and returns false if one is missing;
+ * `drop(stem, count, seconds)` lets them expire.
  */
 export const PUBLISH_FUNCTIONS = `
 local function keep(stem, count)
@@ -69,7 +69,7 @@ export class RedisChunkWriter {
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
       const part = bytes.subarray(from, from + CHUNK_BYTES - this.#partBytes);
-      // A copy, as the caller may use its own again once this resolves.
+      // Copies, because the caller can reuse its buffer once this resolves.
       this.#part.push(Buffer.from(part));
       this.#partBytes += part.length;
       from += part.length;
@@ -78,7 +78,7 @@ export class RedisChunkWriter {
     }
   }
 
-  /** Sends the rest. */
+  /** Writes the last, incomplete chunk. */
   async end(): Promise<void> {
     if (this.#partBytes === 0) return;
     const bytes = Buffer.concat(this.#part);
@@ -94,7 +94,7 @@ export class RedisChunkWriter {
     await removeChunks(this.#redis, this.#keys, this.content);
   }
 
-  /** A slow writer's first chunks must not be gone before its last. */
+  /** The first chunks of a slow writer must not expire before its last one. */
   async #refresh(): Promise<void> {
     this.#refreshedAt = performance.now();
     for (let index = 0; index < this.#chunks; index += 1) {
@@ -129,7 +129,7 @@ export async function readRange(
   return parts.length === 1 ? parts[0] : Buffer.concat(parts);
 }
 
-/** Whether there are so many bytes, before room is made for them. */
+/** Whether this many bytes exist. Checked before allocating. */
 async function holdsBytes(redis: RedisCommands, keys: RedisKeys, content: ChunkedBlob, end: number): Promise<boolean> {
   if (end > content.chunks * CHUNK_BYTES) return false;
   if (end === 0) return true;
@@ -147,7 +147,7 @@ export async function readSegment(
   segment: Segment,
   offset: number,
 ): Promise<Uint8Array | undefined> {
-  // A manifest may tell of more bytes than there are, or than memory holds.
+  // A manifest can claim more bytes than exist, or than fit in memory.
   if (!(await holdsBytes(redis, keys, content, offset + segment.bytes))) return undefined;
   return intact(segment, await readRange(redis, keys, content, offset, segment.bytes));
 }

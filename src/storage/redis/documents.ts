@@ -1,6 +1,6 @@
 /**
- * Documents: for each collection a hash by id, and a sorted set of the ids; one counter gives all revisions. Of collections
- * whose documents are found by fields: a sorted set of `entry id`, and a hash with the entries of each id.
+ * Documents: for each collection a hash by id, and a sorted set of the ids; one counter for all revisions. Collections
+ * that are found by fields also have a sorted set of `entry id`, and a hash with the entries of each id.
  */
 
 import { giveWay } from '../../lib/event-loop.ts';
@@ -29,7 +29,7 @@ import { asList, asNumber, asText, asTextIfAny, type RedisContext, type RedisRep
 
 const REINDEX_AT_ONCE = 100;
 
-/** A value is `revision document`. ARGV: id, and the revision it must have, empty where any will do. */
+/** A value is `revision document`. ARGV: id, and the required revision; empty for any. */
 const HOLDS = `
 local function holds()
   if ARGV[2] == '' then return true end
@@ -39,7 +39,7 @@ local function holds()
 end
 `;
 
-/** ARGV: the entries from `first` on. */
+/** ARGV from `first` on: the entries. */
 const INDEXING = `
 local function unindex()
   local old = redis.call('HGET', KEYS[5], ARGV[1])
@@ -54,7 +54,7 @@ local function index(first)
 end
 `;
 
-/** ARGV: after those of `holds` the document, whether it is found by fields, and its entries. */
+/** ARGV: those of `holds`, then the document, whether it is found by fields, and its entries. */
 const PUT = script(`${HOLDS}${INDEXING}
 if not holds() then return 0 end
 local revision = string.format('%.0f', redis.call('INCR', KEYS[3]))
@@ -71,15 +71,15 @@ if ARGV[3] == '1' then unindex() end
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
-/** Of a document that a server has written which knows no entries, or has deleted. ARGV: as `holds`, then its entries. */
+/** Adds the entries of a document that an earlier version wrote or deleted. ARGV: as `holds`, then its entries. */
 const REINDEX = script(`${HOLDS}${INDEXING}
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then unindex() elseif holds() then index(3) end
 return 0
 `);
 
 /**
- * ARGV: the two ends of the range, the most documents, the most bytes, and whether the range is one of entries; then
- * whether all documents must have theirs. Gives whether there are more, then ids and values; -1 if some have none.
+ * ARGV: both ends of the range, the most documents, the most bytes, whether the range is one of entries, and
+ * whether all documents must have entries. Returns whether there are more, then ids and values; -1 if some lack entries.
  */
 const LIST = script(`
 local most, left = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -102,7 +102,7 @@ end
 return found
 `);
 
-/** ARGV: the two ends of the range of entries, and whether all documents must have theirs; -1 if some have none. */
+/** ARGV: both ends of the range of entries, and whether all documents must have entries; -1 if some lack them. */
 const COUNT = script(`
 if ARGV[3] == '1' and redis.call('HLEN', KEYS[5]) ~= redis.call('ZCARD', KEYS[2]) then return -1 end
 return redis.call('ZLEXCOUNT', KEYS[4], ARGV[1], ARGV[2])
@@ -191,7 +191,7 @@ export class RedisDocuments implements DocumentStore {
       await giveWay();
       after = page.next;
     }
-    // And of those that are gone.
+    // Also removes the entries of deleted documents.
     for (let cursor: string | undefined = '0'; cursor !== undefined; ) {
       const [next, found] = asList(await redis.send('HSCAN', keys[4], cursor, 'COUNT', String(REINDEX_AT_ONCE)));
       const ids = asList(found ?? []).filter((_, at) => at % 2 === 0);

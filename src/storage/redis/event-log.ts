@@ -1,4 +1,4 @@
-/** Event logs: a stream whose entries have our numbers, and a hash with the last number, the last trimmed one and the bytes. */
+/** Event logs: a stream whose entry ids are the event numbers, and a hash with the last number, the last trimmed one and the size. */
 
 import { giveWay } from '../../lib/event-loop.ts';
 import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
@@ -29,7 +29,7 @@ return last
 `);
 
 /**
- * Only from the front, and never back: an event with an early time behind a later one stays until that one may go.
+ * Trims only from the front: if an event has an earlier time than one before it, it stays until that one is trimmed.
  * ARGV: the most events, the most bytes and the time, each empty if it is not limited.
  */
 const TRIM = script(`

@@ -1,10 +1,10 @@
 /**
- * One owner for each agent key: a key that names it and expires unless the owner renews it. The lock of a process that
- * ended on this machine is free at once, as everybody here can see that it has.
+ * One owner per agent key: a Redis key that names the owner, and expires unless the owner renews it. The lock of a process
+ * that has ended on this machine is free at once, because every process here can see that it has ended.
  *
- * Every lock has a token, larger than all before it, which stays when the lock expires: by it the server knows what
- * comes from a owner that has lost its lock. Who holds what is decided by the server's clock alone; a owner only
- * measures for how long it has not been told.
+ * Every lock has a token, larger than all earlier ones, which Redis keeps after the lock expires. With it, Redis refuses
+ * writes of an owner that has lost its lock. Only the clock of the Redis server decides when a lock expires; an owner
+ * only measures the time since its last renewal.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -27,7 +27,7 @@ import {
   script,
 } from './redis-context.ts';
 
-/** A lock is renewed so many times while it would last. */
+/** How many times a lock is renewed during its lease. */
 const RENEWALS = 6;
 /** After this part of the lease without renewal, the lock counts as uncertain. */
 const UNCERTAIN_AFTER = 0.6;
@@ -57,7 +57,7 @@ redis.call('SET', KEYS[2], token)
 return {token}
 `);
 
-/** 0 if another process has or had the lock since. If it only expired, it is taken again. */
+/** Returns 0 if another process has or had the lock since. If the lock only expired, it is acquired again. */
 const RENEW = script(`
 local now = redis.call('GET', KEYS[1])
 if (now and now ~= ARGV[1]) or redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
@@ -65,7 +65,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return 1
 `);
 
-/** Nothing that is sent later with the token is carried out. */
+/** Commands that are sent later with this token have no effect. */
 const RELEASE = script(`
 if redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[2])
@@ -77,7 +77,7 @@ interface HeldLease {
   readonly keys: readonly [lock: string, token: string];
   readonly value: string;
   readonly token: string;
-  /** When it was last asked for with success, by a clock that never goes back. */
+  /** The time of the last successful renewal, by a monotonic clock. */
   provenAt: number;
 }
 
@@ -120,7 +120,7 @@ export class RedisLocks implements Locks {
     return { id: value.holder, pid: value.pid, host: value.host, since: value.since };
   }
 
-  /** The fence for writes under this lock. */
+  /** The fencing token for writes under this lock. */
   fenceOf(lock: Lock): Fence {
     const held = [...this.#held].findLast(([{ key, held: is }]) => key === lock.key && is);
     if (!held) throw leaseLost(lock.key);
@@ -143,7 +143,7 @@ export class RedisLocks implements Locks {
     await Promise.allSettled(releases);
   }
 
-  /** Returns the live owner, if there is one; else takes the lock. */
+  /** Returns the live owner, if there is one; else acquires the lock. */
   async #take(agentKey: string, value: string): Promise<LockValue | Pick<HeldLease, 'keys' | 'token'>> {
     const keys = this.#keysOf(agentKey);
     const ask = async (seen: string) => {
@@ -158,7 +158,7 @@ export class RedisLocks implements Locks {
     const second = await ask(first);
     if (typeof second === 'object') return second;
     const next = parseLockValue(second) ?? found;
-    // Unreadable, and replaced by another unreadable value at once.
+    // The value was unreadable, and another unreadable value has replaced it.
     if (!next)
       throw new CellaError('STORAGE_FAILED', `The lock of agent key ${JSON.stringify(agentKey)} cannot be read.`);
     return next;
@@ -233,17 +233,17 @@ function parseLockValue(text: string): LockValue | undefined {
 }
 
 interface Fence {
-  /** Where the newest token of the lock's key is. */
+  /** The Redis key of the newest token for this lock. */
   readonly key: string;
   readonly token: string;
   /** Called if another process has the lock; returns the error to fail with. */
   readonly onLost: () => CellaError;
 }
 
-/** What the server says of a token that is not the newest. */
+/** The error of the scripts for a token that is not the newest. */
 const REFUSAL = 'FENCED';
 
-/** The last key and the last argument are the fence's, and the script behind it knows nothing of them. */
+/** The last key and the last argument belong to the fence. The wrapped script does not see them. */
 const CHECK = `
 if redis.call('GET', table.remove(KEYS)) ~= table.remove(ARGV) then
   return redis.error_reply('${REFUSAL} another one has the lock')
@@ -256,7 +256,7 @@ const COMMAND = script('return redis.call(unpack(ARGV))');
 
 /**
  * Commands under a lock. The server compares the lock's token with the newest one in the same step in which it writes,
- * so a owner that was stopped for too long changes nothing, however late its command arrives.
+ * so an owner that was stopped for too long changes nothing, however late its command arrives.
  */
 export class FencedCommands implements RedisCommands {
   readonly #commands: RedisCommands;

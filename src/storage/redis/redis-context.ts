@@ -26,7 +26,7 @@ export interface RedisAddress {
   readonly prefix: string;
 }
 
-/** None of these ends a prefix, and none means anything in a pattern. */
+/** None of these characters ends a prefix or has a meaning in a pattern. */
 const PREFIX = /^[A-Za-z0-9._:-]{1,100}$/;
 
 export function parseAddress(url: unknown, prefix: unknown): RedisAddress {
@@ -39,7 +39,7 @@ export function parseAddress(url: unknown, prefix: unknown): RedisAddress {
   return { url: String(url), where, prefix };
 }
 
-/** Gives what may be shown. The url itself is never part of an error: it may hold a password in any place. */
+/** Returns the part that can be shown. Errors never contain the url, because any part of it may hold a password. */
 function parseUrl(url: unknown): string {
   const expected =
     'write it as redis://host:6379, or rediss:// for TLS, with user:password@ and /database where needed';
@@ -90,7 +90,7 @@ export class RedisKeys {
     return new RedisKeys(this.of('scope', quoted(name)));
   }
 
-  /** `part` is one of ours and holds no bar. What follows it may be any text. */
+  /** `part` is a constant without a bar. Any text can follow it. */
   of(part: string, ...rest: readonly string[]): string {
     return [this.#prefix, part, ...rest].join('|');
   }
@@ -142,7 +142,7 @@ export function asPairs(reply: RedisReply | undefined): [string, Buffer][] {
   return pairs;
 }
 
-/** Values may have megabytes each. */
+/** Each value can have megabytes. */
 const PAIRS_AT_ONCE = 50;
 const NAMES_AT_ONCE = 1000;
 
@@ -156,7 +156,7 @@ export async function readHash(redis: RedisCommands, key: string): Promise<Map<s
   return pairs;
 }
 
-/** The same one by one. A field may come twice. */
+/** The same, one by one. A field can come twice. */
 export async function* scanHash(redis: RedisCommands, key: string): AsyncGenerator<readonly [string, Buffer]> {
   const page = (cursor: string) => redis.send('HSCAN', key, cursor, 'COUNT', String(PAIRS_AT_ONCE));
   for await (const found of scanned(page)) yield* asPairs(found);
@@ -187,7 +187,7 @@ async function* scanned(ask: (cursor: string) => Promise<RedisReply>): AsyncGene
   }
 }
 
-/** The members of a sorted set in their order, in pages. No two have the same score. */
+/** The members of a sorted set in order, in pages. All scores are different. */
 export async function* readOrder(redis: RedisCommands, key: string): AsyncGenerator<string> {
   for (let from = '-inf'; ; ) {
     await giveWay();

@@ -1,4 +1,4 @@
-/** RedisStorage: one prefix in a Redis server, which several machines may share. */
+/** RedisStorage: one prefix in a Redis server, which several machines can share. */
 
 import type { BootstrapConfig, Clock, Lock, Storage } from '../contract.ts';
 import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../views.ts';
@@ -18,7 +18,7 @@ interface RedisScope extends ScopedStores {
 /** How many keys the server examines per reply. */
 const AT_ONCE = '1000';
 
-/** Scopes: their skills, artifacts and deps have keys behind the name of the scope. */
+/** Scopes: the keys of their skills, artifacts and deps contain the name of the scope. */
 export class RedisScopes {
   readonly #context: RedisContext;
   readonly #open = new Map<string, RedisScope>();
@@ -40,7 +40,7 @@ export class RedisScopes {
     return scope;
   }
 
-  /** Everything that has the scope in its key, also what writers have left that were killed. */
+  /** Deletes every key of the scope, including leftovers of killed writers. */
   async delete(name: string): Promise<void> {
     const { artifacts } = this.of(name);
     this.#open.delete(name);
@@ -65,7 +65,7 @@ export class RedisScopes {
   }
 }
 
-/** In a pattern, what stands for itself. */
+/** Escapes a text for use in a pattern. */
 const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
 
 /** The stores on one connection, fenced or not. */
@@ -108,7 +108,7 @@ export class RedisStores {
 }
 
 export interface RedisStorageOptions {
-  /** Every key begins with it; storages of two prefixes never meet. */
+  /** Every key begins with it. Storages with different prefixes share no data. */
   readonly prefix?: string;
   readonly clock?: Clock;
   /** How long a lock lasts without renewal, for example if its machine is gone. */

@@ -154,7 +154,7 @@ export class RedisDeps implements DepsStore {
   }
 }
 
-/** ARGV: name, value, another version, and `1` where the name must be free. */
+/** ARGV: name, value, a new version, and `1` if the name must be free. */
 const PUT_TEXT = script(`
 if ARGV[4] == '1' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -173,7 +173,7 @@ export class RedisTexts implements TextStore {
   readonly #what: string;
   readonly #keys: readonly [texts: string, version: string];
 
-  /** `part` is the key's: "tools"; `what` is for messages: "tool". */
+  /** `part` is in the key: "tools"; `what` is for messages: "tool". */
   constructor(context: RedisContext, part: string, what: string) {
     this.#context = context;
     this.#what = what;
@@ -223,9 +223,9 @@ export class RedisTexts implements TextStore {
 }
 
 /**
- * A value is `revision content chunks bytes length`; those of earlier versions have no length.
- * ARGV: id, revision, content, chunks, bytes, length, what chunks begin with, for how long those of the old one stay, `1` if
- * the old one must be shorter, and how long it is if it does not say so itself.
+ * A value is `revision content chunks bytes length`. Earlier versions wrote no length.
+ * ARGV: id, revision, content, chunks, bytes, length, the prefix of chunk keys, how long the old chunks stay, `1` if
+ * the old one must be shorter, and the length of the old one if its value has none.
  */
 const PUT = script(`${PUBLISH_FUNCTIONS}
 local old = redis.call('HGET', KEYS[1], ARGV[1])
@@ -264,7 +264,7 @@ export class RedisTranscripts implements TranscriptStore {
   async put(agentKey: string, id: string, { revision, text, ifLonger = false }: NewTranscript): Promise<boolean> {
     const { redis, keys } = this.#context;
     const known = await this.get(agentKey, id);
-    // What will be refused need not be sent.
+    // Avoids sending a text that will be refused.
     if (known && known.revision >= revision) return false;
     const writer = new RedisChunkWriter(redis, keys);
     const length = await writeTranscript(text, (bytes) => writer.write(bytes));

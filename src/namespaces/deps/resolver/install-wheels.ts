@@ -103,7 +103,7 @@ export async function explainNotFound(
         : `${by} needs ${text}: ${reason}`;
     return { reason: withoutSecrets(whole, source), scope: 'some' };
   } catch {
-    return undefined; // pip's own words are told instead
+    return undefined; // pip's own message is reported instead
   }
 }
 
@@ -111,6 +111,6 @@ function tryParseRequirement(text: string): Requirement | undefined {
   try {
     return parseRequirement(text);
   } catch {
-    return undefined; // a word of pip's that is none
+    return undefined; // a text of pip that is not a requirement
   }
 }
