@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Suite } from './suite.ts';
 
 export function adapterTests(suite: () => Suite): void {
-  test('does not go on with a conversation that is not there, whatever it is called', async () => {
+  test('does not continue a conversation that does not exist, whatever its name', async () => {
     for (const conversation of ['00000000-0000-4000-8000-000000000000', '../../../etc/passwd', `$(touch x)'"\n`]) {
       const outcome = await suite().place.prompt('#plain', { conversation });
       expect(outcome).toMatchObject({ status: 'failed', error: { code: 'CONVERSATION_NOT_FOUND' } });
@@ -12,7 +12,7 @@ export function adapterTests(suite: () => Suite): void {
     expect(suite().model.seen).toEqual([]);
   });
 
-  test('a stop before the turn has begun starts nothing', async () => {
+  test('a stop before the turn begins starts nothing', async () => {
     expect(await suite().place.prompt('#plain', { signal: AbortSignal.abort() })).toMatchObject({
       status: 'cancelled',
     });

@@ -8,7 +8,7 @@ import { KEY } from '../support/servers/agent-server.ts';
 import { endOf, type Suite, textsOf } from './suite.ts';
 
 export function agentTests(suite: () => Suite): void {
-  test('a tool that is approved runs, and the file that it wrote is told', async () => {
+  test('an approved tool runs, and the file that it wrote is reported', async () => {
     const asks: PermissionRequest[] = [];
     const outcome = await suite().place.prompt(`#write ${suite().inside('out.txt')} good day`, {
       permit: async (ask) => {
@@ -26,7 +26,7 @@ export function agentTests(suite: () => Suite): void {
     expect(endOf(outcome, item)).toMatchObject({ kind: 'tool', status: 'completed' });
   });
 
-  test('in auto-edit files of the workspace are written without asking; other things are asked for', async () => {
+  test('in auto-edit, writes files of the workspace without asking, and asks for everything else', async () => {
     const outcome = await suite().place.prompt(`#write ${suite().inside('auto.txt')}`, { mode: 'auto-edit' });
     expect(outcome.status).toBe('completed');
     expect(await suite().files()).toEqual(['auto.txt']);
@@ -41,7 +41,7 @@ export function agentTests(suite: () => Suite): void {
     expect(asks.map(({ summary }) => summary)).toEqual(['node -e "1"']);
   });
 
-  test('a question gets the answer of the person', async () => {
+  test('a question gets the person’s answer', async () => {
     const asks: PermissionRequest[] = [];
     const outcome = await suite().place.prompt('#ask', {
       permit: async (ask) => {
@@ -59,7 +59,7 @@ export function agentTests(suite: () => Suite): void {
     [401, 'PROVIDER_REFUSED'],
     [429, 'PROVIDER_LIMITED'],
     [500, 'PROVIDER_FAILED'],
-  ])('a provider that answers %i fails the turn as %s', async (status, code) => {
+  ])('a provider that responds with %i fails the turn as %s', async (status, code) => {
     const outcome = await suite().place.prompt(`#err${status}`);
     expect(outcome).toMatchObject({
       status: 'failed',
@@ -75,7 +75,7 @@ export function agentTests(suite: () => Suite): void {
   });
 
   // The last: whoever goes on with its conversation sends all of it again.
-  test('takes a prompt of 1 MB whole', async () => {
+  test('takes a prompt of 1 MB', async () => {
     const outcome = await suite().place.prompt(`${'long words '.repeat(95_400)}the very end\n#plain`);
     expect(outcome.status).toBe('completed');
     const asked = suite().model.seen.find(({ text }) => text.includes('the very end'));

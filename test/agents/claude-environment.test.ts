@@ -16,7 +16,7 @@ import { bundledRunner } from '../support/servers/agent-server.ts';
 
 const KEY = 'sk-ant-of-whoever-asks';
 
-test('a turn writes under a permission, reaches the model that its sandbox may reach, and leaves a transcript', async () => {
+test('a turn writes with permission, reaches a model that its sandbox allows, and leaves a transcript', async () => {
   // An address that programs do not keep from their proxy.
   await using model = await Model.start({ host: '127.0.0.2' });
   const [dataDir, runner, program] = await Promise.all([scratchFolder(), bundledRunner(), sharedProgram('claude')]);

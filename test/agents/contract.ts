@@ -30,9 +30,9 @@ export function agentContract(words: AgentWords, openEnvironment: OpenAgentEnvir
   beforeEach(() => suite().clear());
   afterAll(() => opened?.[Symbol.asyncDispose]());
 
-  if (parts.includes('place')) describe('where it runs', () => placeTests(words, suite));
-  if (parts.includes('server')) describe('by way of a server', () => serverTests(suite));
+  if (parts.includes('place')) describe('in its environment', () => placeTests(words, suite));
+  if (parts.includes('server')) describe('through a server', () => serverTests(suite));
   if (parts.includes('profile')) describe('with a profile', () => profileTests(words, suite));
-  if (parts.includes('agent')) describe('wherever it runs', () => agentTests(suite));
-  if (parts.includes('adapter')) describe('asked by its adapter', () => adapterTests(suite));
+  if (parts.includes('agent')) describe('in every environment', () => agentTests(suite));
+  if (parts.includes('adapter')) describe('called through its adapter', () => adapterTests(suite));
 }

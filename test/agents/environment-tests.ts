@@ -8,7 +8,7 @@ import type { PermissionRequest } from '../../src/protocol/permission.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function placeTests(words: AgentWords, suite: () => Suite): void {
-  test('answers in pieces that add up, and tells tokens and cost', () => {
+  test('streams an answer in pieces that add up, and reports tokens and cost', () => {
     const outcome = suite().first;
     expect(outcome).toMatchObject({ status: 'completed', conversation: expect.any(String) });
     const deltas = outcome.events.filter((event) => event.type === 'item_delta');
@@ -23,7 +23,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     );
   });
 
-  test('goes on with a conversation after every process has ended, and counts only itself', async () => {
+  test('continues a conversation after every process has ended, and counts only this turn', async () => {
     await suite().place.restart();
     const second = await suite().place.prompt('#remember', {
       conversation: suite().first.conversation,
@@ -38,7 +38,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(turns.map((event) => 'turn' in event && event.turn)).toEqual([suite().first.turn, second.turn]);
   });
 
-  test('a tool that is denied does not run, the agent reads the reason, and the turn goes on', async () => {
+  test('a denied tool does not run, the agent reads the reason, and the turn continues', async () => {
     const permit = async ({ summary }: PermissionRequest) =>
       summary.includes('touch') ? { allowed: false, reason: 'not on a Monday' } : { allowed: true };
     const outcome = await suite().place.prompt(`#both ${suite().inside('one')}`, { permit });
@@ -49,13 +49,13 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(ends).toMatchObject([{ status: 'completed' }, { status: 'denied', output: 'not on a Monday' }]);
   });
 
-  test('in plan no file appears, even where a person allows it', async () => {
+  test('in plan, no file appears, even if a person allows it', async () => {
     const outcome = await suite().place.prompt(`#both ${suite().inside('plan.txt')}`, { mode: 'plan', permit: allow });
     expect(outcome.status).toBe('completed');
     expect(await suite().files()).toEqual([]);
   });
 
-  test('a stop in mid-stream ends the turn as cancelled, and what was said is kept', async () => {
+  test('a stop in the middle of the stream ends the turn as cancelled, and keeps the text so far', async () => {
     const stop = new AbortController();
     let pieces = 0;
     const onEvent = ({ type }: AgentLogEvent) => {
@@ -71,7 +71,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(textsOf(next)).toEqual([expect.stringMatching(/#slow #remember$/)]);
   });
 
-  test('a stop while a permission waits ends the turn at once, and nothing is done', async () => {
+  test('a stop while a permission is pending ends the turn at once, and nothing is done', async () => {
     const stop = new AbortController();
     const outcome = await suite().place.prompt(`#write ${suite().inside('late.txt')}`, {
       signal: stop.signal,
@@ -84,7 +84,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(await suite().files()).toEqual([]);
   });
 
-  test('an agent that is killed in mid-turn fails the turn, and its conversation goes on', async () => {
+  test('an agent that is killed during a turn fails the turn, and its conversation can continue', async () => {
     const hangs = suite().model.hangs();
     const dying = suite().place.prompt('#hang', { conversation: suite().first.conversation });
     await hangs;
@@ -94,7 +94,7 @@ export function placeTests(words: AgentWords, suite: () => Suite): void {
     expect(textsOf(next).at(-1)).toContain('#plain');
   });
 
-  test('bypass asks for nothing, where it is taken', async () => {
+  test('bypass asks for nothing, if the environment allows it', async () => {
     const outcome = await suite().place.prompt(`#both ${suite().inside('free')}`, { mode: 'bypass' });
     expect(outcome.status).toBe(suite().place.takesBypass ? 'completed' : 'failed');
     expect(await suite().files()).toEqual(suite().place.takesBypass ? ['free', 'free.too'] : []);

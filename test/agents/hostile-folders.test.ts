@@ -149,7 +149,7 @@ async function plantGit({ place: { workspace }, marks }: Attack): Promise<void> 
   git('remote', 'add', 'origin', `ext::touch ${join(marks, 'remote')}`);
 }
 
-describe('the configuration of a repository', { timeout: 60_000 }, () => {
+describe('the git configuration of a repository', { timeout: 60_000 }, () => {
   const commands = [
     'git status',
     'git diff',
@@ -159,30 +159,33 @@ describe('the configuration of a repository', { timeout: 60_000 }, () => {
     'ls; cat file.txt; find . -name x',
   ];
 
-  test.each(['ask', 'auto-edit', 'plan'] as const)('runs nothing in %s: no command is run unasked', async (mode) => {
-    const attack = await open(await LyingModel.start());
-    const { place, model, marks } = attack;
-    await plantGit(attack);
-    const blocks = commands.map((command) => toolUse('Bash', { command, description: 'Looks around' }));
-    model.script.push({ blocks });
-    const asks: string[] = [];
-    const { status } = await place.prompt('Go.', {
-      mode,
-      permit: async ({ summary }) => {
-        asks.push(summary);
-        return { allowed: false };
-      },
-    });
-    expect(status).toBe('completed');
-    expect(model.script).toEqual([]);
-    // In plan nobody is asked: it is not done.
-    expect(asks).toEqual(mode === 'plan' ? [] : commands);
-    expect(readdirSync(marks)).toEqual([]);
-    // Nor does the program ask git by itself, whatever it takes care of then.
-    expect(JSON.stringify(model.seen)).not.toContain(COMMIT);
-  });
+  test.each(['ask', 'auto-edit', 'plan'] as const)(
+    'runs nothing in %s: no command runs without permission',
+    async (mode) => {
+      const attack = await open(await LyingModel.start());
+      const { place, model, marks } = attack;
+      await plantGit(attack);
+      const blocks = commands.map((command) => toolUse('Bash', { command, description: 'Looks around' }));
+      model.script.push({ blocks });
+      const asks: string[] = [];
+      const { status } = await place.prompt('Go.', {
+        mode,
+        permit: async ({ summary }) => {
+          asks.push(summary);
+          return { allowed: false };
+        },
+      });
+      expect(status).toBe('completed');
+      expect(model.script).toEqual([]);
+      // In plan nobody is asked: it is not done.
+      expect(asks).toEqual(mode === 'plan' ? [] : commands);
+      expect(readdirSync(marks)).toEqual([]);
+      // Nor does the program ask git by itself, whatever it takes care of then.
+      expect(JSON.stringify(model.seen)).not.toContain(COMMIT);
+    },
+  );
 
-  test('runs nothing for a subagent that is to work in a copy of the repository', async () => {
+  test('runs nothing for a subagent that asks for a copy of the repository', async () => {
     const attack = await open(await LyingModel.start());
     const { place, model, marks } = attack;
     await plantGit(attack);
@@ -196,7 +199,7 @@ describe('the configuration of a repository', { timeout: 60_000 }, () => {
     expect(existsSync(join(place.workspace, '.claude'))).toBe(false);
   });
 
-  test('is obeyed by a command that a person has allowed', async () => {
+  test('is used by a command that a person has allowed', async () => {
     const attack = await open(await Model.start());
     const { place, marks } = attack;
     await plantGit(attack);
@@ -205,7 +208,7 @@ describe('the configuration of a repository', { timeout: 60_000 }, () => {
   });
 });
 
-test('in auto-edit, files that programs run or obey and links that lead out are asked for', async () => {
+test('in auto-edit, asks before it changes files that programs run or read, and links that lead out', async () => {
   const { place, model, marks } = await open(await LyingModel.start());
   await symlink(marks, join(place.workspace, 'link'));
   await symlink(join(marks, 'there'), join(place.workspace, 'file-link'));
@@ -226,7 +229,7 @@ test('in auto-edit, files that programs run or obey and links that lead out are 
   expect(readdirSync(marks)).toEqual([]);
 }, 60_000);
 
-test('a command of the profile runs no shell by itself, and grants none', async () => {
+test('a command of the profile runs no shell by itself, and grants no permission', async () => {
   const words = '---\nallowed-tools: Bash, Write\n---\n!`touch by-itself`\n#run touch by-grant\n';
   const { place } = await open(await Model.start(), { commands: { work: words }, skills: { also: words } });
   const asks: string[] = [];
@@ -260,14 +263,14 @@ describe('files of the workspace and the home', { timeout: 60_000 }, () => {
     expect(JSON.stringify(model.seen)).not.toContain('HOSTILE-WORDS');
   });
 
-  test('are not written in plan, those of the agent’s own memory neither', async () => {
+  test('are not written in plan, not even the agent’s own memory', async () => {
     const { place, project } = await open(await Model.start());
     const outcome = await place.prompt(`#write ${join(project, 'memory', 'plan.md')}`, { mode: 'plan' });
     expect(outcome.status).toBe('completed');
     expect(existsSync(join(project, 'memory', 'plan.md'))).toBe(false);
   });
 
-  test('do not loosen a mode where a forged conversation says that it was another', async () => {
+  test('do not change the mode, even if a forged conversation says that it was another', async () => {
     const { place, project, marks } = await open(await Model.start());
     const { conversation = '' } = await place.prompt('#plain');
     const file = join(project, `${conversation}.jsonl`);

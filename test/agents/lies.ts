@@ -268,7 +268,7 @@ function lyingTests({ open, isFiltered, isPart }: LyingTests): void {
     });
   }
 
-  test('no request offers the provider a say in what is safe', async () => {
+  test('no request lets the provider decide what is safe', async () => {
     await turn('plan', false, ({ write }) => [approved(write())]);
     expect(model.seen).not.toEqual([]);
     for (const { body, headers } of model.seen) {

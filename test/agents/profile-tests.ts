@@ -5,7 +5,7 @@ import type { PermissionRequest } from '../../src/protocol/permission.ts';
 import { type AgentWords, allow, type Suite, textsOf } from './suite.ts';
 
 export function profileTests(words: AgentWords, suite: () => Suite): void {
-  test('has model, system prompt, rules, subagents and MCP servers passed on, and uses a tool of one', async () => {
+  test('gets model, system prompt, rules, subagents and MCP servers, and uses a tool of a server', async () => {
     const asks: PermissionRequest[] = [];
     const permit = async (ask: PermissionRequest) => {
       asks.push(ask);
@@ -21,7 +21,7 @@ export function profileTests(words: AgentWords, suite: () => Suite): void {
     expect(asks.map(({ tool }) => tool)).toEqual([expect.stringContaining('echo')]);
   });
 
-  test('has the profile’s command behind its name, and uses a skill and a subagent of it', async () => {
+  test('runs the profile’s command by its name, and uses its skill and subagent', async () => {
     const { place, model } = suite();
     const outcome = await place.prompt('/serve for two', { permit: allow, profiled: true });
     expect(outcome.status).toBe('completed');

@@ -55,10 +55,10 @@ describe.each(recordedNames('claude'))('the recorded conversation %s', (name) =>
   });
 });
 
-describe('what the recordings hold', () => {
+describe('the recordings contain', () => {
   const state = (name: string) => stateOf(reloaded(readRecording('claude', name)));
 
-  test('a subagent with its own words and tools under it', () => {
+  test('a subagent with its own texts and tools', () => {
     const subagent = state('subagent').turns[0]?.items.find(({ kind }) => kind === 'subagent');
     expect(subagent).toMatchObject({ status: 'completed', title: 'Look around' });
     expect(subagent?.items.map(({ kind, status }) => [kind, status])).toEqual([
@@ -83,7 +83,7 @@ describe('what the recordings hold', () => {
     ]);
   });
 
-  test('tools that were denied, failed and ran; turns that were stopped and that failed', () => {
+  test('tools that were denied, failed and ran; turns that were stopped and failed', () => {
     const tools = state('tools').turns.map(({ items }) =>
       items.filter(({ kind }) => kind === 'tool').map((one) => one.status),
     );

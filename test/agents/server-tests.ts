@@ -24,7 +24,7 @@ print('left:', left())
 `;
 
 export function serverTests(suite: () => Suite): void {
-  test('what it computes is there for the person, and the other way round', async () => {
+  test('the person sees the variables that the agent sets, and the agent those of the person', async () => {
     const { place } = suite();
     await place.run('from_person = 20');
     const outcome = await place.prompt('#cell from_agent = from_person + 1; print(from_agent)', { permit: allow });
@@ -32,14 +32,14 @@ export function serverTests(suite: () => Suite): void {
     expect(await place.run('from_agent * 2')).toBe(42);
   });
 
-  test('the files of its profile are there for it, and one that was there before stays', async () => {
+  test('gets the files of its profile, and an existing file stays', async () => {
     const { place } = suite();
     await suite().put('cups/own.txt', 'of the person');
     const outcome = await place.prompt('#run cat cups/first.txt cups/own.txt', { mode: 'bypass', profiled: true });
     expect(textsOf(outcome).at(-1)).toContain('of the profileof the person');
   });
 
-  test('what its commands leave running ends with its turn, and does not meet the next one’s token', async () => {
+  test('processes that its commands leave running end with the turn, and never get the next turn’s token', async () => {
     const { place } = suite();
     await suite().put('leave.py', LEAVE);
     const left = await place.prompt(`#run python3 ${suite().inside('leave.py')} 2`, { mode: 'bypass' });
@@ -48,12 +48,12 @@ export function serverTests(suite: () => Suite): void {
     expect(textsOf(next).at(-1)).toContain('left: 0');
   });
 
-  test('a provider that hangs ends with the time of the turn', async () => {
+  test('a provider that hangs fails the turn at its timeout', async () => {
     const outcome = await suite().place.prompt('#hang', { timeoutMs: 2500 });
     expect(outcome.status).toBe('timed_out');
   });
 
-  test('a provider that cannot be reached ends the turn with that as its cause, and not with minutes of tries', async () => {
+  test('a provider that cannot be reached fails the turn with the reason, without minutes of retries', async () => {
     await using _away = await suite().model.leave();
     const { status, error } = await suite().place.prompt('#plain');
     expect({ status, error }).toMatchObject({

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => browsed?.[Symbol.asyncDispose]());
 
-it('needs the cookie alone: values, input, streams, bytes, a terminal, and errors by their code', async () => {
+it('works with only the cookie: values, input, streams, bytes, a terminal, and error codes', async () => {
   const page = await browsed.loggedIn();
   const opened: string[] = [];
   page.on('Network.webSocketCreated', ({ url }) => opened.push(String(url)));
@@ -57,7 +57,7 @@ it('needs the cookie alone: values, input, streams, bytes, a terminal, and error
   expect(opened.map((url) => new URL(url).pathname)).toEqual([expect.stringMatching(/\/terminal$/)]);
 });
 
-it('misses no event and sees none twice where its connections are cut in the middle of a stream', async () => {
+it('gets each event exactly once, even if connections break in the middle of a stream', async () => {
   const page = await browsed.loggedIn();
   await page.offer('cut', () => browsed.proxy.cut());
   const after: number[] = [];
@@ -105,7 +105,7 @@ it('misses no event and sees none twice where its connections are cut in the mid
   expect(after).toEqual(after.toSorted((one, other) => one - other));
 });
 
-it('goes on with its login, its session and its events where the server is started again', async () => {
+it('keeps its login, its session and its events when the server restarts', async () => {
   const page = await browsed.loggedIn();
   await page.offer('restart', () => browsed.restart());
   const seen = await within(page, async () => {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => browsed?.[Symbol.asyncDispose]());
 
 describe('a login link', () => {
-  it('opens the documentation, keeps its cookie from scripts, and is good once', async () => {
+  it('opens the documentation, hides its cookie from scripts, and works once', async () => {
     const page = await browsed.chromium.page();
     const link = await browsed.loginLink();
     await browsed.logIn(page, link);
@@ -27,7 +27,7 @@ describe('a login link', () => {
     expect((await another.send('Network.getCookies')).cookies).toEqual([]);
   });
 
-  it('logs in also whoever follows it from a page of another site', async () => {
+  it('also works if it is opened from a page of another site', async () => {
     await using site = await otherSite('localhost');
     const page = await browsed.chromium.page();
     await page.open(site.url);
@@ -47,7 +47,7 @@ describe('a page', () => {
     return [answer.status, error?.code ?? 'none'];
   };
 
-  it('of the server itself changes nothing without the CSRF token of its login', async () => {
+  it('of the server itself changes nothing without the CSRF token of the login', async () => {
     const page = await browsed.loggedIn();
     const csrf = await page.evaluate<string>(`fetch('/v1/me').then((me) => me.json()).then(({ csrf }) => csrf)`);
     expect(await within(page, create, {})).toEqual([403, 'FORBIDDEN']);
@@ -59,7 +59,7 @@ describe('a page', () => {
   it.each([
     ['at another port', '127.0.0.1', true],
     ['by another name', 'localhost', false],
-  ])('%s of the machine reads nothing, changes nothing and follows nothing', async (_, name, sendsCookie) => {
+  ])('from %s of this machine reads nothing, changes nothing and follows nothing', async (_, name, sendsCookie) => {
     const own = await browsed.loggedIn();
     const { id } = await browsed.cella.session({ agentKey: `watched from ${name}` });
     const server = browsed.url;
@@ -116,7 +116,7 @@ describe('a page', () => {
   });
 
   // As by DNS rebinding: to the browser it is a page of the same origin. It has even got hold of a login.
-  it('by a name that was made to lead to the server gets nothing of it', async () => {
+  it('at another name that resolves to the server gets nothing', async () => {
     const page = await browsed.loggedIn();
     const { cookies } = await page.send('Network.getCookies');
     const [{ value }] = cookies as [{ value: string }];

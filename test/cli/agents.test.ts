@@ -29,7 +29,7 @@ for file in claude-agent-sdk/sdk.mjs claude-agent-sdk-linux-x64/claude; do
 done`;
 
 describe('cella agents', () => {
-  it('shows how it is used, and what it is not', async () => {
+  it('shows its usage and errors', async () => {
     const { code, out } = await run(['--help']);
     expect(code).toBe(0);
     for (const word of ['install', 'list', 'uninstall', 'cella prompt']) expect(out).toContain(word);
@@ -61,7 +61,7 @@ describe('cella agents', () => {
     expect(JSON.parse((await run(['list', '--json'])).out).agents).toMatchObject([{ ready: false, installed: [] }]);
   });
 
-  it('tells how far an install is, and of one that is not whole what it lacks, until it is installed again', async () => {
+  it('shows the progress of an install, and what an incomplete one lacks', async () => {
     const goOn = join(cella.temporary, 'go-on');
     const env = pathWith(
       `head -c 7000000 /dev/zero > ${goOn}.part; mv ${goOn}.part archive; until [ -e ${goOn} ]; do sleep 0.05; done; ${BRING}`,
@@ -96,7 +96,7 @@ describe('cella agents', () => {
     expect(JSON.parse(out)).toMatchObject({ type: 'error', code: expected });
   });
 
-  it('says what to do where npm or its registry is missing', async () => {
+  it('says what to do if npm or its registry is missing', async () => {
     const missing = await run(['install', 'claude'], { PATH: '/nowhere' });
     expect(missing).toMatchObject({ code: 1, err: expect.stringContaining('Install npm') });
     const unreachable = await run(['install', 'claude'], pathWith('echo npm error code ENOTFOUND >&2; exit 1'));

@@ -46,7 +46,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       return path;
     };
 
-    it('runs code: its output, its value, and an exit code that tells how it went', async () => {
+    it('runs code, prints output and value, and returns an exit code', async () => {
       const code = 'import sys; print("to stdout"); print("to stderr", file=sys.stderr); 6 * 7';
       expect(await runThere('run', '--key', 'codes', '-c', code)).toEqual({
         code: 0,
@@ -71,7 +71,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(late).toMatchObject({ code: 124, out: 'on\n' });
     });
 
-    it('keeps names from one command to the next, and tells events as JSON', async () => {
+    it('keeps variables between commands, and prints events as JSON', async () => {
       expect(await runThere('run', '--key', 'kept', '-c', 'x = 41')).toEqual({ code: 0, out: '', err: '' });
       const { code, out } = await runThere('run', '--key', 'kept', '--json', '-c', 'print("hello"); x + 1');
       const events = out
@@ -89,7 +89,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect((await runThere('run', '--key', 'kept', ...dry)).out).toBe('0\n');
     });
 
-    it('answers input() and getpass() from a pipe, until it ends', async () => {
+    it('answers input() and getpass() from a pipe until it ends', async () => {
       const code = 'import getpass\nprint("hello", input("who? "))\nprint(getpass.getpass("word? "))\ninput("more? ")';
       const {
         out,
@@ -103,7 +103,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(err).toMatch(/^who\? word\? more\? [\s\S]*EOFError/);
     });
 
-    it('interrupts the code with Ctrl-C, and ends it with the command', async () => {
+    it('interrupts the code with Ctrl-C, and ends it when the command ends', async () => {
       const sleeping = ['run', '--key', 'stops', '-c', 'y = 1\nprint("on", flush=True)\nimport time; time.sleep(600)'];
       const interrupted = start(sleeping);
       await interrupted.says('on\n');
@@ -118,7 +118,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(await run('run', '--key', 'stops', '--timeout', '20', '-c', 'y')).toMatchObject({ code: 0, out: '1\n' });
     });
 
-    it('talks: Python, variables, undo, a shell, checkpoints, packages', async () => {
+    it('runs a chat: Python, variables, undo, a shell, checkpoints, packages', async () => {
       const { code, out, err } = await chat(
         'talks',
         '/py x = [1]',
@@ -141,7 +141,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(err).toMatch(/\[exit code 3\]\n[\s\S]*Back at "here"[\s\S]*The list of packages is empty/);
     });
 
-    it('ends the agent of a chat that has no key, and works line by line', async () => {
+    it('deletes the agent key of a chat without a key, and works line by line', async () => {
       const own = await way.cella.run(words(['chat', '--auto-py']), { input: 'z = 20\nz * 2\nexit\n' });
       expect(own).toMatchObject({ code: 0, out: '40\n' });
       const lines = 'def f(n):\n    return n + 1\n\nf(41)\n';
@@ -154,7 +154,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(keys).not.toContainEqual(expect.stringMatching(/^chat-/));
     });
 
-    it('adds packages that code can import at once, and removes them', async () => {
+    it('installs packages that code can import at once, and removes them', async () => {
       await run('run', '--key', 'packed', '-c', 'x = 1');
       const added = await run('deps', 'add', 'tiny-thing');
       expect(added).toMatchObject({ code: 0, out: 'Installed tiny-thing.\n' });
@@ -167,7 +167,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(await json('deps', 'list')).toEqual({ deps: [] });
     });
 
-    it('keeps skills and artifacts, and runs what it keeps', async () => {
+    it('stores skills and artifacts, and runs skills', async () => {
       const kept = await run('skills', 'create', 'double', file('double.py', SKILL));
       expect(kept).toMatchObject({ code: 0, out: 'Created the skill double(n: int).\n' });
       expect(await run('skills', 'run', 'double', 'n=21', '--key', 'skilled')).toEqual({
@@ -207,7 +207,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       expect(await run('tools', 'delete', 'say')).toMatchObject({ code: 0 });
     });
 
-    it('makes, lists, restores and deletes checkpoints, and forks', async () => {
+    it('creates, lists, restores and deletes checkpoints, and forks', async () => {
       await run('run', '--key', 'pointed', '-c', 'x = 1');
       const [at, other] = [
         ['--key', 'pointed'],

@@ -94,14 +94,14 @@ it('measures every promise side by side with ipykernel, as JSON', { timeout: BOU
   expect(descendants(process.pid)).toEqual([]);
 });
 
-it('measures one part where it is asked to, and says which there are where there is none', async () => {
+it('measures one part on request, and lists the parts for an unknown one', async () => {
   const told: string[] = [];
   const tell = (text: string) => told.push(text);
   expect(await bench({ json: false, quick: true, only: 'nothing' }, tell, tell)).toBe(1);
   expect(told.join('')).toContain('kernels, executors, server');
 });
 
-it('takes a Python without ipykernel as an error that names what to install, not as a blank', async () => {
+it('reports a Python without ipykernel as an error that names what to install', async () => {
   await expect(findPeer('/bin/false')).rejects.toMatchObject({
     code: 'PEER_MISSING',
     message: expect.stringContaining('python3-ipykernel'),

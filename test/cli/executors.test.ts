@@ -25,7 +25,7 @@ const noPython = { env: { PATH: empty, CELLA_PYTHON: '' } };
 const waysOut = /--executor container .*--executor in-process runs\s+trusted code/;
 
 describe('a machine without a Python', () => {
-  it('is told so, with both ways out as flags, where nobody chose an executor', async () => {
+  it('gets an error with both alternatives as flags, if nobody chose an executor', async () => {
     for (const flags of [[], ['--executor', 'auto']]) {
       const { code, out, err } = await cella.run(['run', ...flags, '-c', '1'], noPython);
       expect([code, out]).toEqual([1, '']);
@@ -34,13 +34,13 @@ describe('a machine without a Python', () => {
     }
   });
 
-  it('is told so without them where subprocess was chosen', async () => {
+  it('gets an error without alternatives if subprocess was chosen', async () => {
     const { err } = await cella.run(['run', '--executor', 'subprocess', '-c', '1'], noPython);
     expect(err).toMatch(/^cella: There is no python3 on PATH/);
     expect(err).not.toMatch(waysOut);
   });
 
-  it('is looked at by doctor all the same, which tells what needs none', async () => {
+  it('is checked by doctor all the same, which reports the executors that need no Python', async () => {
     const { code, out } = await cella.run(['doctor', '--json'], noPython);
     const { problem, executors } = JSON.parse(out);
     expect([code, problem]).toEqual([1, expect.stringContaining('no python3 on PATH')]);
@@ -53,7 +53,7 @@ describe('a machine without a Python', () => {
 });
 
 describe('the executor', () => {
-  it('is subprocess where auto is said', async () => {
+  it('is subprocess for auto', async () => {
     const { out } = await cella.run(['run', '--executor', 'auto', '-c', '6 * 7']);
     expect(out).toBe('42\n');
     const chat = await cella.run(['chat', '--json', '--executor', 'auto']);
@@ -63,7 +63,7 @@ describe('the executor', () => {
     });
   });
 
-  it('of a variable that names none is told', async () => {
+  it('of a variable with an unknown name is reported', async () => {
     const { code, err } = await cella.run(['run', '-c', '1'], { env: { CELLA_EXECUTOR: 'docker' } });
     expect([code, err]).toEqual([2, expect.stringContaining('CELLA_EXECUTOR is "docker"')]);
   });
@@ -72,12 +72,12 @@ describe('the executor', () => {
     [['--executor', 'container', '--sandbox', 'off'], '--sandbox: a container cannot be turned off'],
     [['--executor', 'container', '--python', 'python3'], '--python: container brings its own'],
     [['--executor', 'in-process', '--python', 'python3'], '--python: in-process brings its own'],
-  ])('is told what it cannot take: %j', async (flags, problem) => {
+  ])('refuses options that it does not support: %j', async (flags, problem) => {
     const { err } = await cella.run(['run', ...flags, '-c', '1']);
     expect(err).toContain(problem);
   });
 
-  it('is told by the server of an MCP client as by every other command', async () => {
+  it('is checked by the MCP server as by every other command', async () => {
     const { code, err } = await cella.run(['mcp', '--image', 'mine']);
     expect([code, err]).toEqual([2, expect.stringContaining('--image cannot be used with the executor auto')]);
   });
@@ -99,7 +99,7 @@ describe('in-process', () => {
     expect(second.advice).toContain('--executor subprocess');
   });
 
-  it('is named at a terminal, and that it isolates nothing', async () => {
+  it('is named at a terminal, with the note that it isolates nothing', async () => {
     const data = join(empty, 'first');
     mkdirSync(data);
     shareCache(data);
@@ -117,7 +117,7 @@ describe('in-process', () => {
 });
 
 describe('an MCP server', () => {
-  it('runs the code of its clients where its flags say, and lists packages without a Python of the machine', async () => {
+  it('runs code with the executor of its flags, and lists packages without a Python on the machine', async () => {
     using host = new McpHost();
     shareCache(host.dataDir);
     await using connected = await host.stdio({ flags: ['--executor', 'in-process'], env: noPython.env });
@@ -131,7 +131,7 @@ describe('an MCP server', () => {
 });
 
 describe('packages', () => {
-  it('are installed for the Python of the executor that was named, without one of the machine', async () => {
+  it('are installed for the Python of the named executor, without a Python on the machine', async () => {
     const wheels = join(empty, 'wheels');
     await makeWheel(wheels, 'tiny');
     const place = ['--no-index', '--wheels', wheels];
@@ -153,7 +153,7 @@ describe('packages', () => {
 const LONG = { timeout: 240_000 };
 
 describe.skipIf(!canRunDocker)('a container', LONG, () => {
-  it('runs code in the image of the engine that was named, by flag or by variable', async () => {
+  it('runs code in the image of the named engine, by flag or variable', async () => {
     const engine = await sharedEngineWithImage();
     const code = 'import os; os.path.exists("/.dockerenv")';
     const flags = ['--executor', 'container', '--engine', engine];
@@ -166,7 +166,7 @@ describe.skipIf(!canRunDocker)('a container', LONG, () => {
     expect((await connected.run(code)).text).toContain('True');
   });
 
-  it('is told by doctor: whether it can start, and whether its image is there', async () => {
+  it('is reported by doctor: whether it can start, and whether its image exists', async () => {
     const engine = await sharedEngineWithImage();
     const asked = await cella.run(['doctor', '--engine', engine, '--json']);
     expect(JSON.parse(asked.out).executors[1]).toMatchObject({
@@ -194,10 +194,10 @@ describe.skipIf(!canRunDocker)('a container', LONG, () => {
   });
 });
 
-describe('a container engine that is not there', () => {
+describe('a missing container engine', () => {
   const engine = 'unix:///nonexistent/engine.sock';
 
-  it('is told by doctor with its address, and fails nothing that was not asked for', async () => {
+  it('is reported by doctor with its address, and affects nothing else', async () => {
     const asked = await cella.run(['doctor', '--engine', engine, '--json']);
     const { executors } = JSON.parse(asked.out);
     expect(executors[1]).toMatchObject({

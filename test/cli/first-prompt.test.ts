@@ -32,7 +32,7 @@ const linesOf = (out: string) =>
     .split('\n')
     .map((line) => JSON.parse(line));
 
-it('is refused without a key, answered with one, and stands in the log', async () => {
+it('is refused without a key, answered with one, and in the log', async () => {
   expect(await serve()).toMatchObject({ code: 0 });
   const keyless = await cella.run(['prompt', '#plain'], { input: '' });
   expect(keyless).toMatchObject({ code: 1, err: expect.stringContaining('cella credentials set anthropic') });
@@ -43,7 +43,7 @@ it('is refused without a key, answered with one, and stands in the log', async (
   expect(log).toContain('claude> #plain\nHello from the stand-in model.\n');
 });
 
-it('is refused by a server that has the master key of before a rotation, with what to do', async () => {
+it('is refused with advice by a server with the old master key after a rotation', async () => {
   const before = masterKey();
   const { out } = await cella.run(['credentials', 'rotate', '--json']);
   expect(JSON.parse(out)).toEqual({ rotated: 1, left: [] });
@@ -65,7 +65,7 @@ it('is refused by a server that has the master key of before a rotation, with wh
   await cella.run(['serve', 'stop']);
 });
 
-it('is answered with the master key of after it: in the session, the mode and by the model that were asked for', async () => {
+it('is answered with the new master key, in the requested session, mode and model', async () => {
   const current = masterKey();
   const file = join(cella.dataDir, 'master-key');
   renameSync(file, `${file}-kept`);
@@ -101,7 +101,7 @@ it('is answered with the master key of after it: in the session, the mode and by
   expect(existsSync(file)).toBe(false);
 });
 
-it('is refused again where the key is deleted; and the key has been in no file', async () => {
+it('is refused again after the key is deleted, and no file ever contained the key', async () => {
   // Links are not followed: one leads to the programs.
   const filesWith = (text: string) =>
     spawnSync('grep', ['-rlaF', '-e', text, cella.dataDir], { encoding: 'utf8' }).stdout;
@@ -114,7 +114,7 @@ it('is refused again where the key is deleted; and the key has been in no file',
   await setKey();
 });
 
-it('comes from a program with a server of its own, which does what docs/agents.md says', async () => {
+it('works from a program with its own server, as docs/agents.md describes', async () => {
   await cella.run(['serve', 'stop']);
   const root = join(import.meta.dirname, '..', '..');
   const page = readFileSync(join(root, 'docs', 'agents.md'), 'utf8');

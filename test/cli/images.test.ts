@@ -14,7 +14,7 @@ afterEach(() => cella[Symbol.dispose]());
 const run = (...words: string[]) => cella.run(['images', ...words]);
 
 describe('cella images', () => {
-  it('shows how it is used', async () => {
+  it('shows its usage', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
     for (const word of ['build', 'list', 'delete', 'Examples:']) expect(out).toContain(word);
@@ -24,7 +24,7 @@ describe('cella images', () => {
     }
   });
 
-  it('tells where no engine is, and what to do, to people and to programs', async () => {
+  it('reports a missing engine and what to do, to people and programs', async () => {
     const told = await run('build', '--engine', '/nowhere/docker.sock');
     expect(told).toMatchObject({ code: 1, out: '' });
     expect(told.err).toMatch(/\/nowhere\/docker\.sock cannot be reached.*\nStart Docker .* or Podman/);
@@ -33,7 +33,7 @@ describe('cella images', () => {
     expect(JSON.parse(out)).toMatchObject({ type: 'error', code: 'ENGINE_UNREACHABLE' });
   });
 
-  it('takes the engine from DOCKER_HOST', async () => {
+  it('uses the engine from DOCKER_HOST', async () => {
     const env = { DOCKER_HOST: 'ssh://elsewhere' };
     const { code, err } = await cella.run(['images', 'list'], { env });
     expect(code).toBe(1);
@@ -57,7 +57,7 @@ describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_00
     engine = ['--engine', await sharedEngine()];
   });
 
-  it('makes an image of this machine’s Python and another from it, runs code in that, lists both and removes them', async () => {
+  it('builds an image of this machine’s Python and another from it, runs code, lists both and deletes them', async () => {
     const name = 'cella-e2e:one';
     const built = await run('build', '--name', name, '--no-packages', '--with', 'setpriv', '--json', ...engine);
     expect(built).toMatchObject({ code: 0, err: '' });
@@ -85,7 +85,7 @@ describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_00
     expect(images.filter((each: { name: string }) => each.name.startsWith('cella-e2e'))).toEqual([]);
   });
 
-  it('stops at Ctrl-C, and makes nothing', async () => {
+  it('stops on Ctrl-C, and creates nothing', async () => {
     const building = cella.start(['images', 'build', '--name', 'cella-e2e:stopped', '--no-packages', ...engine]);
     await vi.waitFor(() => expect(building.err).toContain('Packing'), { timeout: 30_000, interval: 5 });
     building.child.kill('SIGINT');
@@ -94,14 +94,14 @@ describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_00
     expect(err).toContain('There is no image cella-e2e:stopped on this machine: `cella images list` shows');
   });
 
-  it('tells an image that is not there', async () => {
+  it('reports a missing image', async () => {
     const { code, out } = await run('delete', 'cella-e2e:none', '--json', ...engine);
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ code: 'IMAGE_NOT_FOUND' });
     expect((await run('build', '--base', 'cella-e2e:none', ...engine)).err).toContain('docker pull cella-e2e:none');
   });
 
-  it('tells a program that this machine lacks', async () => {
+  it('reports a program that this machine lacks', async () => {
     const { code, err } = await run('build', '--no-packages', '--with', 'no-such-program', ...engine);
     expect(code).toBe(2);
     expect(err).toContain('no-such-program');

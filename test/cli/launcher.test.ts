@@ -24,12 +24,12 @@ const dist = join(dirname(dirname(launcher)), 'dist');
 const endless = ['run', '-c', 'print("ready", flush=True)\nwhile True: pass'];
 
 describe('on an older Node', () => {
-  it('hands over arguments, streams and the exit code', async () => {
+  it('passes on arguments, streams and the exit code', async () => {
     const words = ['run', '-c', 'import sys; print(input()); sys.exit(3)'];
     expect(await cella.run(words, { nodeFlags, input: 'line\n' })).toEqual({ code: 3, out: 'line\n', err: '' });
   });
 
-  it('is called by its name in what others are told of it', async () => {
+  it('is named by its own name in process lists', async () => {
     const started = cella.start(endless, { nodeFlags });
     await started.says('ready');
     expect((await cella.run(['run', '-c', '1'], { nodeFlags })).err).toContain('(cella run)');
@@ -59,7 +59,7 @@ describe('on an older Node', () => {
     await vi.waitFor(() => expect(family.filter(isAlive)).toEqual([]), { timeout: 30_000 });
   });
 
-  it('says what it needs where there is no other Node', async () => {
+  it('says what it needs if there is no other Node', async () => {
     cpSync(launcher, join(folder, 'bin', 'cella.cjs'));
     cpSync(old, join(folder, 'dist', 'main.js'));
     const { code, err } = await cella.run(['--version'], {

@@ -49,7 +49,7 @@ recipes:
 `;
 
 describe('cella skills', () => {
-  it('keeps, lists, shows, finds, runs and deletes them', async () => {
+  it('creates, lists, shows, finds, runs and deletes them', async () => {
     const source = file('double.py', DOUBLE);
     expect(await run('skills', 'create', 'double', source)).toMatchObject({
       code: 0,
@@ -97,7 +97,7 @@ describe('cella skills', () => {
     expect(await run('skills', 'create', 'x', join(folder, 'gone.py'))).toMatchObject({ code: 2 });
   });
 
-  it('takes arguments as data, never as code', async () => {
+  it('treats arguments as data, never as code', async () => {
     await run('skills', 'create', 'echo', file('echo.py', 'async def run(text):\n    return text\n'));
     const text = `"); import os; os._exit(3) #\n'\\ 日本 \u{1f600}`;
     const { out } = await cella.run(['skills', 'run', 'echo', '--json', '--args', JSON.stringify({ text })]);
@@ -106,7 +106,7 @@ describe('cella skills', () => {
 });
 
 describe('cella tools', () => {
-  it('adds, lists, shows, finds, calls and removes them', async () => {
+  it('creates, lists, shows, finds, calls and deletes them', async () => {
     expect(await run('tools', 'create', file('say.yaml', SAY))).toMatchObject({
       code: 0,
       out: expect.stringContaining('say('),
@@ -124,7 +124,7 @@ describe('cella tools', () => {
     expect(await run('tools', 'delete', 'say')).toMatchObject({ code: 1, err: expect.stringContaining('tools list') });
   });
 
-  it('tells that the tools of an MCP server are called, and not the server', async () => {
+  it('says to call the tools of an MCP server, not the server', async () => {
     const server = 'name: office\ntype: mcp\nurl: http://127.0.0.1:1/mcp\n';
     expect(await run('tools', 'create', file('office.yaml', server))).toMatchObject({
       code: 0,
@@ -132,7 +132,7 @@ describe('cella tools', () => {
     });
   });
 
-  it('reads folders too, where a broken definition does not hide the others', async () => {
+  it('also reads folders, and a broken definition does not affect the others', async () => {
     file('say.yaml', SAY);
     file('broken.yaml', 'name: broken\n  command: [\n');
     const { out, err } = await run('tools', 'list', '--tools', folder);
@@ -143,7 +143,7 @@ describe('cella tools', () => {
     expect(inKernel).toMatchObject({ code: 0, out: 'hi\n' });
   });
 
-  it('takes the secret that a tool mentions from a variable, and shows it to that tool alone', async () => {
+  it('reads the secret of a tool from a variable, and gives it only to that tool', async () => {
     const script = 'printf %s $KEY | wc -c';
     const yaml = `name: key\ndescription: x\ncommand: [sh, -c, ${script}]\nruns_on: host\nenv: { KEY: { credential: my-key } }\n`;
     await run('tools', 'create', file('key.yaml', yaml));
@@ -156,7 +156,7 @@ describe('cella tools', () => {
     expect(told).toMatchObject({ code: 0, out: '9 False\n' });
   });
 
-  it('tells what is wrong with a call, a name or a definition', async () => {
+  it('says what is wrong with a call, a name or a definition', async () => {
     await run('tools', 'create', file('say.yaml', SAY));
     expect(await json('tools', 'call', 'nobody')).toMatchObject({ type: 'error', code: 'TOOL_NOT_FOUND' });
     expect(await run('tools', 'call', 'say', 'loud=1')).toMatchObject({
@@ -194,7 +194,7 @@ describe('cella tools', () => {
 });
 
 describe('cella artifacts', () => {
-  it('puts, lists, gets and deletes them, byte by byte', async () => {
+  it('saves, lists, loads and deletes them, byte by byte', async () => {
     const bytes = randomBytes(3_000_000);
     const source = file('picture.png', bytes);
     expect(await run('artifacts', 'save', 'picture.png', source, '--description', 'A picture')).toMatchObject({
@@ -218,7 +218,7 @@ describe('cella artifacts', () => {
     expect(await json('artifacts', 'show', 'note')).toMatchObject({ code: 'ARTIFACT_NOT_FOUND' });
   });
 
-  it('refuses what cannot be, and writes no bytes to a terminal', async () => {
+  it('refuses invalid values, and writes no bytes to a terminal', async () => {
     const source = file('data.bin', 'x');
     for (const name of ['../x', 'x'.repeat(300)]) {
       expect(await run('artifacts', 'save', name, source)).toMatchObject({
@@ -257,7 +257,7 @@ describe('cella deps', () => {
   const withIndex = (words: string[], options: StartOptions = {}) =>
     cella.run(words, { ...options, env: { CELLA_INDEX: index.url } });
 
-  it('installs, lists and removes, and the code has it', async () => {
+  it('installs, lists and removes packages that code can import', async () => {
     const added = await withIndex(['deps', 'add', 'tiny', 'nowhere-to-be-found']);
     expect(added).toMatchObject({ code: 1, out: 'Installed tiny.\n' });
     expect(added.err).toMatch(/Collecting tiny[\s\S]*nowhere-to-be-found could not be installed: .*No matching/);
@@ -276,7 +276,7 @@ describe('cella deps', () => {
   /** What begins the line anew is `<`. */
   const plain = (text: string) => text.replaceAll('\r\u001b[K', '<');
 
-  it('shows one line of progress at a terminal, also while code installs', async () => {
+  it('shows one line of progress at a terminal, also when code installs', async () => {
     const shown = await withIndex(['deps', 'add', 'tiny'], { terminal: true });
     expect(plain(shown.out)).toMatch(/<Collecting tiny<[\s\S]*<Installed tiny\.\r\n$/);
     const inCode = await withIndex(['run', '-c', 'r = deps.add("pair"); import pair; print(r["installed"])'], {
@@ -285,7 +285,7 @@ describe('cella deps', () => {
     expect(plain(inCode.out)).toMatch(/<Collecting pair<[\s\S]*<\['pair'\]\r\n$/);
   });
 
-  it('syncs before the code runs, takes wheels from a folder, and can be locked', async () => {
+  it('installs the list before the code runs, uses wheels from a folder, and can be locked', async () => {
     const place = ['--no-index', '--wheels', wheels];
     expect(await run('deps', 'add', 'tiny', ...place)).toMatchObject({ code: 0 });
     await forceRemoveTree(join(cella.dataDir, 'packages'));
@@ -294,7 +294,7 @@ describe('cella deps', () => {
     expect(locked).toMatchObject({ code: 1, err: expect.stringMatching(/Installing tiny[\s\S]*packages are locked/) });
   });
 
-  it('refuses what is no package, and tells that an index does not answer', async () => {
+  it('refuses an invalid requirement, and reports an index that does not answer', async () => {
     for (const wrong of ['x; rm -rf /', 'git+https://example.org/x', '-r file']) {
       expect(await run('deps', 'add', '--json', '--', wrong)).toMatchObject({
         code: 1,
@@ -317,7 +317,7 @@ describe('Redis storage', () => {
   const prefix = () => `p${cella.dataDir.slice(-6)}`;
   const place = () => ['--redis', redis.url, '--prefix', prefix()];
 
-  it('keeps names and things for another machine, and apart from other prefixes', async () => {
+  it('shares variables and namespaces between machines, and not between prefixes', async () => {
     await run('run', ...place(), '-c', 'x = 41');
     await run('skills', 'create', 'double', file('double.py', DOUBLE), ...place());
     using other = new Cella();
@@ -331,7 +331,7 @@ describe('Redis storage', () => {
     expect(JSON.parse(apart.out)).toEqual({ skills: [], problems: [] });
   });
 
-  it('takes copies from files and gives them back', async () => {
+  it('copies from files and back', async () => {
     await run('skills', 'create', 'double', file('double.py', DOUBLE));
     await run('tools', 'create', file('say.yaml', SAY));
     await run('artifacts', 'save', 'data', file('data', randomBytes(100_000)));
@@ -361,7 +361,7 @@ describe('Redis storage', () => {
     expect(await run('storage', 'pull', join(folder, 'gone'))).toMatchObject({ code: 2 });
   });
 
-  it('that is not there, or not said, is told at once', async () => {
+  it('that is missing or not configured is reported at once', async () => {
     expect(await run('skills', 'list', '--redis', 'redis://127.0.0.1:1', '--json')).toMatchObject({
       code: 1,
       out: expect.stringMatching(/STORAGE_UNREACHABLE/),
@@ -369,7 +369,7 @@ describe('Redis storage', () => {
     expect(await run('run', '--storage', 'redis', '-c', '1')).toMatchObject({ code: 2 });
   });
 
-  it('is looked at by doctor', async () => {
+  it('is checked by doctor', async () => {
     expect((await run('doctor', '--redis', redis.url)).out).toContain(`✓ redis       ${redis.url} keeps`);
     await using forgetful = await RedisServer.start({ args: ['--appendonly', 'no'] });
     const { out } = await run('doctor', '--redis', forgetful.url, '--json');
@@ -380,7 +380,7 @@ describe('Redis storage', () => {
 });
 
 describe('in a chat', () => {
-  it('has them all', async () => {
+  it('has all of them', async () => {
     await run('skills', 'create', 'double', file('double.py', DOUBLE));
     await run('tools', 'create', file('say.yaml', SAY));
     await run('artifacts', 'save', 'note', file('note', 'x'));
@@ -407,7 +407,7 @@ describe('in a chat', () => {
     expect(err).toContain('There is no skill named "nobody".');
   });
 
-  it('answers a program in JSON', async () => {
+  it('replies to a program in JSON', async () => {
     const { out } = await cella.run(['chat', '--json'], { input: '/deps\n/skills\n/tools\n/artifacts\n' });
     const replies = out.trim().split('\n').slice(1);
     expect(replies.map((line) => JSON.parse(line))).toMatchObject([

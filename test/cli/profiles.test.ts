@@ -31,7 +31,7 @@ function fileWith(text: string): string {
 }
 
 describe('cella profiles', () => {
-  it('sets the one that its help shows, which a prompt uses and `show` gives back', async () => {
+  it('sets the profile from its help, which a prompt uses and `show` prints', async () => {
     const { out: help } = await run('profiles', 'set', '--help');
     const shown = /every part is optional:\n((?: {2}.*\n)+)/.exec(help)?.[1] ?? '';
     const set = await run('profiles', 'set', 'reviewer', '--from', fileWith(shown.replaceAll(/^ {2}/gm, '')));
@@ -48,7 +48,7 @@ describe('cella profiles', () => {
     expect(await profileOf('again')).toEqual(await profileOf('reviewer'));
   });
 
-  it('is whole each time, and gone where it was deleted', async () => {
+  it('replaces the whole profile, and deletes it', async () => {
     await run('profiles', 'set', 'short', '--from', fileWith('{"rules": {"one": "1", "two": "2"}}'));
     const set = await run('profiles', 'set', 'short', '--from', fileWith(''), '--json');
     expect(JSON.parse(set.out)).toMatchObject({ name: 'short', profile: {} });
@@ -61,7 +61,7 @@ describe('cella profiles', () => {
     expect(await run('prompt', '--profile', 'short', 'hello')).toMatchObject(gone);
   });
 
-  it('says what is wrong, and where, before anything is kept', async () => {
+  it('says what is wrong, and where, before it stores anything', async () => {
     const refused = async (text: string) => {
       const { code, err } = await run('profiles', 'set', 'wrong', '--from', fileWith(text));
       expect(code).toBe(2);
@@ -84,7 +84,7 @@ describe('cella profiles', () => {
   });
 });
 
-describe('what a server refuses', () => {
+describe('an error of a server', () => {
   /** Makes the session `default`. */
   beforeAll(() => run('prompt', 'hello'));
 
@@ -97,7 +97,7 @@ describe('what a server refuses', () => {
     [['permissions', 'allow', 'default', 'x'], 'prm_ and 16 letters and digits'],
     [['permissions', 'rules', 'delete', 'rul_0000000000000000'], '`list`'],
     [['users', 'show', 'nobody'], '`cella users list`'],
-  ])('by %j is told with what can be typed instead: %s', async (words, advice) => {
+  ])('for %j names what to type instead: %s', async (words, advice) => {
     const { code, err } = await run(...words);
     expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining(advice) });
     expect(err).not.toMatch(/\/v1\/|\/docs|GET|\bPOST|\^prm_/);

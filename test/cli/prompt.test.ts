@@ -52,7 +52,7 @@ async function permissionsOf(agentKey: string): Promise<PermissionInfo[]> {
 }
 
 describe('cella prompt', () => {
-  it('asks at the terminal, and tells the agent why not', async () => {
+  it('asks at the terminal, and passes the reason of a denial to the agent', async () => {
     const started = start(['prompt', 'run git push', '--key', 'asked', '--mode', 'auto-edit'], { terminal: true });
     await started.says('(n) no: ');
     started.type('n\r');
@@ -66,7 +66,7 @@ describe('cella prompt', () => {
     expect(await permissionsOf('asked')).toMatchObject([{ resolution: { outcome: 'denied', by: 'local' } }]);
   });
 
-  it('stops with Ctrl-C while a permission waits: stop refused while a permission was waiting', async () => {
+  it('stops with Ctrl-C while a permission is pending: stop was refused then', async () => {
     const started = start(['prompt', 'run make', '--key', 'stopped'], { terminal: true });
     await started.says('(n) no: ');
     started.type('\u0003');
@@ -74,7 +74,7 @@ describe('cella prompt', () => {
     expect(await permissionsOf('stopped')).toMatchObject([{ resolution: { outcome: 'cancelled' } }]);
   });
 
-  it('waits for somebody elsewhere where nobody can be asked, with its words alone on stdout', async () => {
+  it('waits for another person if nobody can be asked here, and prints only the agent’s text to stdout', async () => {
     const started = start(['prompt', 'run make test', '--key', 'piped'], { input: '' });
     await started.says('You said run make test (ask).');
     const waiting = async (): Promise<PermissionInfo> => {
@@ -100,7 +100,7 @@ describe('cella prompt', () => {
     expect(rules.out).toMatch(/rul_\w{16} +Bash +make \*/);
   });
 
-  it('keeps rules of its own, and refuses what nobody can read', async () => {
+  it('manages rules, and refuses unreadable ones', async () => {
     const added = await run('permissions', 'rules', 'create', 'Bash', 'ls *', '--json');
     const { id } = JSON.parse(added.out);
     expect((await run('prompt', 'run ls -l', '--key', 'ruled')).out).toContain('It was allowed.');
@@ -108,7 +108,7 @@ describe('cella prompt', () => {
     expect(await run('permissions', 'rules', 'create', 'Bash', 'a\nb')).toMatchObject({ code: 1 });
   });
 
-  it('gives events as JSON to a program, and says what is wrong with a command line', async () => {
+  it('prints events as JSON for programs, and reports mistakes in a command line', async () => {
     const { code, out } = await run('prompt', 'hello', '--key', 'json', '--json');
     const types = out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).type]));
     expect([code, types]).toEqual([0, ['turn_started', 'item_started', 'item_delta', 'item_completed', 'turn_ended']]);
@@ -119,7 +119,7 @@ describe('cella prompt', () => {
 });
 
 describe('a chat', () => {
-  it('sends plain lines to the agent that /agent has chosen, and to nobody before', async () => {
+  it('sends plain lines to the agent that /agent has chosen, and to none before', async () => {
     const input = 'hello\n/agent claude plan\nhello again\n/agent off\n';
     const started = start(['chat', '--key', 'chatting'], { input });
     expect(await started.ended).toBe(0);
@@ -128,7 +128,7 @@ describe('a chat', () => {
     expect(started.out).toBe('You said hello again (plan).\n');
   });
 
-  it('refuses an agent that there is not when it is named, and tells those there are', async () => {
+  it('refuses an unknown agent at once, and lists the known ones', async () => {
     const input = '/agent claude\n/agent gpt\nhello\n';
     const started = start(['chat', '--key', 'choosing'], { input });
     expect(await started.ended).toBe(0);
@@ -144,7 +144,7 @@ describe('a chat', () => {
     });
   });
 
-  it('prompts with the profile that it was begun with', async () => {
+  it('prompts with the profile that it was started with', async () => {
     await server.call('PUT /v1/profiles/brief', { body: { systemPrompt: 'be brief' } });
     const words = ['chat', '--key', 'chatting', '--with', 'claude', '--profile', 'brief'];
     const started = start(words, { input: 'hello\n' });

@@ -34,7 +34,7 @@ describe('exit codes of cella run', () => {
     expect(await run(`import sys; ${call}`)).toEqual({ code: exitCode, out: '', err: message });
   });
 
-  it('2 for a file that is not there, or a wrong option', async () => {
+  it('2 for a missing file or a wrong option', async () => {
     expect(await cella.run(['run', 'missing.py'])).toMatchObject({
       code: 2,
       err: expect.stringContaining('missing.py'),
@@ -62,13 +62,13 @@ describe('exit codes of cella run', () => {
     expect(err).toContain('time limit');
   });
 
-  it('137 for a kernel that is killed, with what happened', async () => {
+  it('137 for a killed kernel, with the reason', async () => {
     const { code, err } = await run('import os; os.kill(os.getpid(), 9)');
     expect(code).toBe(137);
     expect(err).toContain('SIGKILL');
   });
 
-  it('1 for a Python that is not there, with advice', async () => {
+  it('1 for a missing Python, with advice', async () => {
     const { code, err } = await run('1', '--python', '/nowhere/python');
     expect(code).toBe(1);
     expect(err).toMatch(/\/nowhere\/python[\s\S]*CELLA_PYTHON/);
@@ -95,7 +95,7 @@ while True:
     expect(started.err).toContain('KeyboardInterrupt');
   });
 
-  it('a second Ctrl-C ends code that takes no notice of the first', async () => {
+  it('a second Ctrl-C ends code that ignores the first', async () => {
     const started = cella.start(['run', '-c', stubborn]);
     await started.says('ready');
     started.child.kill('SIGINT');
@@ -119,7 +119,7 @@ while True:
   it.each([
     ['SIGTERM', 143],
     ['SIGHUP', 129],
-  ] as const)('%s ends it with %i also while nobody reads its output', async (signal, exitCode) => {
+  ] as const)('%s ends it with %i even if nobody reads its output', async (signal, exitCode) => {
     const started = cella.start(['run', '-c', 'while True: print("y" * 1_000_000)']);
     await started.says('y');
     started.child.stdout?.pause();
@@ -129,7 +129,7 @@ while True:
     started.child.stdout?.destroy();
   });
 
-  it('a reader that goes away ends it quietly with 141', async () => {
+  it('a reader that disconnects ends it quietly with 141', async () => {
     const started = cella.start(['run', '-c', 'while True: print("y")']);
     await started.says('y');
     started.child.stdout?.destroy();
@@ -147,19 +147,19 @@ describe('stdin', () => {
     expect(err).toMatch(/^a\? b\? [\s\S]*EOFError/);
   });
 
-  it('is the program with -, and nothing is left of it for input()', async () => {
+  it('is the program with -, and input() gets nothing of it', async () => {
     const { code, out, err } = await cella.run(['run', '-'], { input: 'print("é")\ninput()\n' });
     expect([code, out]).toEqual([1, 'é\n']);
     expect(err).toContain('EOFError');
   });
 
-  it('has no more time for an answer than --timeout gives the code', async () => {
+  it('gives an answer no more time than --timeout', async () => {
     const started = cella.start(['run', '--timeout', '0.3', '-c', 'input("name? ")']);
     expect(await started.ended).toBe(1);
     expect(started.err).toContain('EOFError: nobody answered within 0.3 s');
   });
 
-  it('is left alone by code that does not ask', async () => {
+  it('is not read by code that does not ask', async () => {
     const started = cella.start(['run', '-c', '1 + 1']);
     expect(await started.ended).toBe(0);
     expect(started.out).toBe('2\n');
@@ -173,7 +173,7 @@ describe('cella run', () => {
     expect(await cella.run(['run', file])).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
-  it('works in the folder it is told', async () => {
+  it('works in the given folder', async () => {
     const folder = join(cella.dataDir, '..', `${cella.dataDir.split('/').pop()}-work`);
     mkdirSync(folder);
     try {
@@ -184,7 +184,7 @@ describe('cella run', () => {
     }
   });
 
-  it('prints one event a line with --json, the result last', async () => {
+  it('prints one event per line with --json, the result last', async () => {
     const words = ['run', '--key', 'json', '--json', '-c', 'print(input("n? "))\n2 ** 64'];
     const { code, out } = await cella.run(words, { input: 'Ada\n' });
     const events = out
@@ -230,21 +230,21 @@ describe('cella run', () => {
     },
   );
 
-  it('tells a failure as JSON with --json', async () => {
+  it('reports a failure as JSON with --json', async () => {
     const { code, out, err } = await run('1', '--json', '--python', '/nowhere/python');
     expect([code, err]).toEqual([1, '']);
     const event = { type: 'error', code: 'PYTHON_NOT_FOUND', message: expect.any(String), advice: expect.any(String) };
     expect(JSON.parse(out)).toEqual(event);
   });
 
-  it('tells a wrong command line as JSON with --json', async () => {
+  it('reports a wrong command line as JSON with --json', async () => {
     const { code, out, err } = await cella.run(['run', '--tiemout', '3', '--json', '-c', '1']);
     expect([code, err]).toEqual([2, '']);
     const message = expect.stringContaining('Did you mean --timeout?');
     expect(JSON.parse(out)).toEqual({ type: 'error', code: 'INVALID_OPTIONS', message, advice: expect.any(String) });
   });
 
-  it('streams a lot of output whole to a slow reader', async () => {
+  it('streams all output to a slow reader', async () => {
     const { code, out } = await run('for i in range(200_000): print(i)');
     expect(code).toBe(0);
     expect(out.length).toBe(1_288_890);
@@ -255,16 +255,16 @@ describe('cella run', () => {
 describe('cella repl from a pipe', () => {
   const repl = (input: string, ...flags: string[]) => cella.run(['repl', ...flags], { input });
 
-  it('keeps what was defined, without prompts', async () => {
+  it('keeps definitions, without prompts', async () => {
     expect(await repl('x = 41\nx + 1\n')).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
-  it('puts blocks together', async () => {
+  it('joins the lines of a block', async () => {
     const { code, out } = await repl('def f():\n    return 3\n\nf()\nfor i in range(2):\n    print(i)\n');
     expect([code, out]).toEqual([0, '3\n0\n1\n']);
   });
 
-  it('goes on after an error, and tells by its exit code how the last cell went', async () => {
+  it('continues after an error; its exit code is that of the last cell', async () => {
     expect(await repl('1 / 0\n2\n')).toMatchObject({
       code: 0,
       out: '2\n',
@@ -273,19 +273,19 @@ describe('cella repl from a pipe', () => {
     expect(await repl('2\n1 / 0\n')).toMatchObject({ code: 1, out: '2\n' });
   });
 
-  it('goes on in a fresh kernel after a death, and tells what came back', async () => {
+  it('continues in a fresh kernel after a death, and says what was restored', async () => {
     const { code, out, err } = await repl('x = 1\nimport os; os._exit(3)\n"x" in globals()\n', '--key', 'dying');
     expect([code, out]).toEqual([0, 'False\n']);
     expect(err).toContain('exit code 3');
     expect(err).toContain('this is a new kernel: its variables are gone.');
   });
 
-  it('begins with the names of the last time', async () => {
+  it('begins with the variables of the last time', async () => {
     await repl('kept = 41\n', '--key', 'kept');
     expect(await repl('kept + 1\n', '--key', 'kept')).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
-  it('answers input() with the next line, and leaves with exit()', async () => {
+  it('answers input() with the next line, and exits with exit()', async () => {
     expect(await repl('n = input()\nAda\nn\nexit(4)\n')).toEqual({ code: 4, out: "'Ada'\n", err: '' });
   });
 
@@ -297,7 +297,7 @@ describe('cella repl from a pipe', () => {
   );
 });
 
-it('cella doctor ends with what it says', async () => {
+it('cella doctor prints its result and exits with its code', async () => {
   const { code, out } = await cella.run(['doctor', '--json']);
   const { ok, layers, executors } = JSON.parse(out);
   expect(code).toBe(ok ? 0 : 1);
@@ -306,7 +306,7 @@ it('cella doctor ends with what it says', async () => {
   expect(layers.map(({ name }: { name: string }) => name)).toContain('seccomp');
 });
 
-it('cella doctor warns of what members of a root server may', async () => {
+it('cella doctor warns about the rights of members on a root server', async () => {
   const { out } = await cella.run(['doctor', '--json'], { env: { CELLA_MEMBERS_MAY: 'folders,network' } });
   const warnings = [expect.stringContaining('--members-may folders')];
   expect(JSON.parse(out)).toMatchObject({ root: true, warnings });

@@ -56,7 +56,7 @@ describe('cella serve --detach', () => {
     expect([code, err]).toEqual([2, expect.stringMatching(/another program does\..*\nCorrect it; --help/)]);
   });
 
-  it('goes on without its terminal, and prints a link that its log does not have', async () => {
+  it('keeps running without its terminal, and prints a link that is not in its log', async () => {
     const link = /once: +(\S+)/.exec(first.out)?.[1] ?? '';
     expect((await fetch(link, { method: 'POST', redirect: 'manual' })).status).toBe(303);
     expect(statSync(inData('daemon.log')).mode & 0o777).toBe(0o600);
@@ -66,7 +66,7 @@ describe('cella serve --detach', () => {
     expect(log()).not.toContain(link.split('code=')[1]);
   });
 
-  it('takes what no flag says from the config file, and variables over that', async () => {
+  it('uses the config file if there is no flag, and variables over the file', async () => {
     expect(await status()).toMatchObject({
       code: 0,
       told: {
@@ -85,7 +85,7 @@ describe('cella serve --detach', () => {
     expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('did you mean max-kernels?') });
   });
 
-  it('says which one runs to a second one, and what to do about a port that is taken', async () => {
+  it('says which server runs if a second one starts, and what to do about a port in use', async () => {
     const second = await cella.run(['serve', '--detach', '--port', '0']);
     expect(second).toMatchObject({ code: 1, err: expect.stringContaining(`at ${first.url}: process ${first.pid}`) });
     expect(second.err).toContain(`\`cella serve stop --data ${cella.dataDir}\``);
@@ -98,7 +98,7 @@ describe('cella serve --detach', () => {
     expect(taken).toMatchObject({ code: 2, err: expect.stringContaining('choose another port with --port') });
   });
 
-  it('that was killed is none, and the next one starts', async () => {
+  it('starts again after the server was killed', async () => {
     process.kill(first.pid, 'SIGKILL');
     await expect.poll(() => isAlive(first.pid), { timeout: 10_000 }).toBe(false);
     expect(existsSync(inData('daemon.json'))).toBe(true);
@@ -112,7 +112,7 @@ describe('cella serve --detach', () => {
     process.kill(pid, 'SIGCONT');
   });
 
-  it('ends when it is told to, and at once where somebody does not want to wait', async () => {
+  it('stops on request, and at once with --now', async () => {
     const { pid } = (await status()).told;
     await using client = await connect({ socket: inData('daemon.sock') });
     await expect(client.server.stop({ pid: Number(pid) + 1 })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
@@ -130,7 +130,7 @@ describe('cella serve --detach', () => {
     expect((await status()).code).toBe(3);
   });
 
-  it('tells why it could not start', async () => {
+  it('says why it could not start', async () => {
     using other = new Cella();
     const refused = await other.run(['serve', '--detach', '--port', '0', '--host', '192.0.2.1', '--insecure-http']);
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('this machine has no such address') });
@@ -140,7 +140,7 @@ describe('cella serve --detach', () => {
   });
 });
 
-it('on a machine without a Python it serves, and says at its start what to install, as doctor does', async () => {
+it('serves on a machine without a Python, and says what to install, as doctor does', async () => {
   using bare = new Cella();
   const env = { PATH: bare.temporary, CELLA_PYTHON: undefined };
   const problem = `There is no python3 on PATH (${bare.temporary}).`;
@@ -156,7 +156,7 @@ it('on a machine without a Python it serves, and says at its start what to insta
   expect(JSON.parse(out).executors).toContainEqual(subprocess);
 });
 
-it('makes nothing in a folder that no server has had', async () => {
+it('creates nothing in a folder that no server has used', async () => {
   const folder = await scratchFolder();
   for (const verb of ['status', 'stop']) {
     const { code, out } = await runCella(['serve', verb, '--data', folder], {});
@@ -165,14 +165,14 @@ it('makes nothing in a folder that no server has had', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it('ends a server within another program, which goes on', async () => {
+it('stops a server inside another program, which keeps running', async () => {
   await using server = await TestServer.start();
   const { dataDir } = server.facts;
   const { code, out } = await runCella(['serve', 'stop', '--data', dataDir], {});
   expect({ code, out }).toEqual({ code: 0, out: `The server in process ${process.pid} has ended.\n` });
 });
 
-it('names a variable that is misspelt, and the one that was meant', async () => {
+it('names a misspelt variable and the one that was meant', async () => {
   // One that others reach without TLS does not start.
   const { err } = await runCella(['serve', '--host', '0.0.0.0'], {
     CELLA_DATA_DIR: await scratchFolder(),
@@ -181,7 +181,7 @@ it('names a variable that is misspelt, and the one that was meant', async () => 
   expect(err).toContain('CELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
 });
 
-it('keeps events for as many days as CELLA_KEEP_DAYS says', async () => {
+it('keeps events for CELLA_KEEP_DAYS days', async () => {
   const { dataDir, retention } = resolveServerConfig({ dataDir: await scratchFolder() }, { CELLA_KEEP_DAYS: '7' });
   let daysAgo = 8;
   const clock = () => Date.now() - daysAgo * 24 * 3_600_000;
@@ -208,7 +208,7 @@ it('keeps events for as many days as CELLA_KEEP_DAYS says', async () => {
 });
 
 describe('npm start', () => {
-  it('is a server that Ctrl-C ends in good order', async () => {
+  it('starts a server that Ctrl-C shuts down cleanly', async () => {
     using place = new Cella();
     const env = { ...process.env, CELLA_DATA_DIR: place.dataDir, NO_COLOR: '1' };
     const npm = spawn('npm', ['start', '--', '--port', '0'], { cwd: root, env, detached: true });

@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 describe('cella sessions', () => {
-  it('lists and shows those of the server on the data folder', async () => {
+  it('lists and shows the sessions of the server on the data folder', async () => {
     const { id } = await client.sessions.create({ agentKey: 'shown', labels: { team: 'risk' } });
     const { code, out } = await cella.run(['sessions', 'list', '--label', 'team=risk']);
     expect(code).toBe(0);
@@ -38,7 +38,7 @@ describe('cella sessions', () => {
     expect(shown).toMatch(/^settings changed +\d{4}-/m);
   });
 
-  it('tells whose they are where not all are one’s own, and who may do what with one', async () => {
+  it('shows owners if some sessions belong to others, and who has which right', async () => {
     const { id: user } = await client.users.create({ name: 'ada', role: 'member' });
     const { token } = await client.tokens.create({ name: 'hers', user: 'ada' });
     await using hers = await connect({ url, token });
@@ -54,7 +54,7 @@ describe('cella sessions', () => {
     await client.users.delete(user);
   });
 
-  it('are not made by whoever only lists what there is', async () => {
+  it('creates no session when it only lists them', async () => {
     const { id: user } = await client.users.create({ name: 'bea', role: 'member' });
     const { token } = await client.tokens.create({ name: 'hers', user: 'bea' });
     await using hers = await connect({ url, token });
@@ -64,7 +64,7 @@ describe('cella sessions', () => {
     await client.users.delete(user);
   });
 
-  it('confirms a fork of another’s session once, and says where there is nothing to confirm', async () => {
+  it('confirms a fork of another user’s session once, and says if there is nothing to confirm', async () => {
     const { id: user } = await client.users.create({ name: 'cleo', role: 'member' });
     const { token } = await client.tokens.create({ name: 'hers', user: 'cleo' });
     await using hers = await connect({ url, token });
@@ -83,7 +83,7 @@ describe('cella sessions', () => {
     await client.users.delete(user);
   });
 
-  it('attaches to one, whose names stay, and tells what has happened there', async () => {
+  it('attaches to a session, keeps its variables, and shows what has happened', async () => {
     const session = await client.open({ agentKey: 'attached' });
     await session.run('x = 40');
     const { code, out } = await cella.run(['sessions', 'attach', 'attached'], {
@@ -98,7 +98,7 @@ describe('cella sessions', () => {
     expect(lines.map((line) => JSON.parse(line).seq)).toEqual(lines.map((_, index) => index + 3));
   });
 
-  it('follows one until it is told to stop', async () => {
+  it('follows a session until it is stopped', async () => {
     const session = await client.open({ agentKey: 'followed' });
     const following = cella.start(['sessions', 'logs', 'followed', '--follow']);
     await session.run('print("before")');
@@ -109,7 +109,7 @@ describe('cella sessions', () => {
     expect(await following.ended).toBe(130);
   });
 
-  it('opens a terminal in one: keys go there as they are, and its exit code comes back', async () => {
+  it('opens a terminal, passes keys unchanged, and returns the exit code', async () => {
     await client.sessions.create({ agentKey: 'shell' });
     const piped = ['sessions', 'exec', 'shell', '--', 'sh', '-c', 'cat; exit 5'];
     const { code, out } = await cella.run(piped, { input: 'typed\n' });
@@ -126,7 +126,7 @@ describe('cella sessions', () => {
     expect(await started.ended).toBe(6);
   });
 
-  it('deletes one', async () => {
+  it('deletes a session', async () => {
     const { id } = await client.sessions.create({ agentKey: 'deleted' });
     expect(await cella.run(['sessions', 'delete', 'deleted'])).toMatchObject({ code: 0 });
     await expect(client.sessions.get(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -148,7 +148,7 @@ describe('cella sessions', () => {
     expect(JSON.parse(wrong.out)).toMatchObject({ type: 'error', code: 'UNAUTHENTICATED' });
   });
 
-  it('says so where no server runs', async () => {
+  it('says so if no server runs', async () => {
     using other = new Cella();
     const { code, err } = await other.run(['sessions', 'list']);
     expect(code).toBe(1);

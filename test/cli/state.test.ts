@@ -36,21 +36,21 @@ async function hold(): Promise<Started> {
   return owner;
 }
 
-describe('names of an agent', () => {
-  it('are there at the next run, functions, classes and imports too', async () => {
+describe('variables of an agent key', () => {
+  it('are restored at the next run, with functions, classes and imports', async () => {
     expect(await runThere('x = 41')).toEqual({ code: 0, out: '', err: '' });
     expect(await runThere('x + 1')).toEqual({ code: 0, out: '42\n', err: '' });
     await runThere('import math\nclass Box:\n    side = 2\ndef area(box): return math.pow(box.side, 2)');
     expect(await runThere('area(Box())')).toEqual({ code: 0, out: '4.0\n', err: '' });
   });
 
-  it('are no other agent’s', async () => {
+  it('belong to no other agent key', async () => {
     await runThere('x = 41');
     const other = await cella.run(['run', '--key', `${agent} too`, '-c', '"x" in globals()']);
     expect(other).toEqual({ code: 0, out: 'False\n', err: '' });
   });
 
-  it('that could not be saved are told once, with the reason', async () => {
+  it('that could not be saved are reported once, with the reason', async () => {
     await runThere('import socket\nx, s = 1, socket.socket()');
     expect(await runThere('x')).toEqual({
       code: 0,
@@ -60,13 +60,13 @@ describe('names of an agent', () => {
     expect(await runThere('x')).toEqual({ code: 0, out: '1\n', err: '' });
   });
 
-  it('are those of the last save after a death', async () => {
+  it('are those of the last save after the kernel died', async () => {
     await runThere('x = 1');
     expect(await runThere('x = 2\nimport os; os.kill(os.getpid(), 9)')).toMatchObject({ code: 137 });
     expect(await runThere('x')).toEqual({ code: 0, out: '1\n', err: '' });
   });
 
-  it('are told to a program, with what came back', async () => {
+  it('are listed for programs, with what was restored', async () => {
     await runThere('x = 1');
     const { out } = await runThere('x', '--json');
     expect(JSON.parse(out)).toMatchObject({ type: 'result', execution: 2, resumed: { restored: ['x'], lost: [] } });
@@ -94,14 +94,14 @@ describe('--transaction', () => {
     expect((await run('x')).out).toBe('1\n');
   });
 
-  it('tells a program what became of the changes', async () => {
+  it('reports to programs what happened to the changes', async () => {
     const { out } = await run('x = 1', '--json', '--transaction', 'rollback_always');
     expect(JSON.parse(out)).toMatchObject({ status: 'ok', transaction: 'rolled_back' });
   });
 });
 
 describe('cella checkpoints', () => {
-  it('makes one, shows it, and goes back to it', async () => {
+  it('creates one, shows it, and restores it', async () => {
     await run('import socket\nx = 1');
     const made = await checkpoints('create', 'before');
     expect(made).toMatchObject({ code: 0, out: expect.stringContaining('2 variables'), err: '' });
@@ -119,7 +119,7 @@ describe('cella checkpoints', () => {
     expect((await checkpoints('list')).out).not.toContain('before');
   });
 
-  it('takes an id, or the beginning of one, and tells programs all of it', async () => {
+  it('accepts an id, or the beginning of one, and prints everything for programs', async () => {
     await run('x = 1');
     const made = JSON.parse((await checkpoints('create', 'one', '--json')).out);
     expect(made).toMatchObject({
@@ -137,7 +137,7 @@ describe('cella checkpoints', () => {
     expect(JSON.parse((await checkpoints('delete', id, '--json')).out)).toEqual({ agentKey: agent, deleted: id });
   });
 
-  it('goes back to the newest of several with one name', async () => {
+  it('restores the newest of several with the same name', async () => {
     for (const value of [1, 2]) {
       await run(`x = ${value}`);
       await checkpoints('create', 'same');
@@ -147,14 +147,14 @@ describe('cella checkpoints', () => {
     expect((await run('x')).out).toBe('2\n');
   });
 
-  it.each(['show', 'restore', 'delete'])('%s says that there is none of that name', async (command) => {
+  it.each(['show', 'restore', 'delete'])('%s says that no checkpoint has that name', async (command) => {
     await run('x = 1');
     const { code, err } = await checkpoints(command, 'nothing');
     expect([code, err]).toEqual([1, expect.stringMatching(/no checkpoint "nothing" of .*\n.*checkpoints list/)]);
     expect(JSON.parse((await checkpoints(command, 'nothing', '--json')).out).code).toBe('CHECKPOINT_NOT_FOUND');
   });
 
-  it('makes no agent of a name that was mistyped', async () => {
+  it('creates no agent key for a mistyped name', async () => {
     const { code, err } = await checkpoints('create', 'before');
     expect([code, err]).toEqual([2, expect.stringContaining('There is no kernel')]);
     expect(await checkpoints('list')).toMatchObject({
@@ -165,7 +165,7 @@ describe('cella checkpoints', () => {
     expect((await here('ps', '--json')).out).not.toContain(agent);
   });
 
-  it('lists also while another process holds the agent, and changes nothing then', async () => {
+  it('also lists while another process holds the agent key, and then changes nothing', async () => {
     await run('x = 1');
     await checkpoints('create', 'before');
     await hold();
@@ -174,7 +174,7 @@ describe('cella checkpoints', () => {
     expect([code, err]).toEqual([1, expect.stringContaining('--key')]);
   });
 
-  it('tells of a damaged one, and deletes it', async () => {
+  it('reports a damaged one, and deletes it', async () => {
     await run('x = 1');
     const { id } = JSON.parse((await checkpoints('create', 'bad', '--json')).out).checkpoint;
     const all = join(cella.dataDir, 'checkpoints');
@@ -191,7 +191,7 @@ describe('cella checkpoints', () => {
 describe('cella fork', () => {
   const fork = (...words: string[]) => here('fork', ...words, '--key', agent);
 
-  it('gives another agent the same names, and both go on by themselves', async () => {
+  it('gives another agent key the same variables, and both continue independently', async () => {
     const other = `${agent} too`;
     await run('x = [1]\nopen("file.txt", "w").write("shared")');
     const forked = await fork(other);
@@ -202,13 +202,13 @@ describe('cella fork', () => {
     expect((await there('x')).out).toBe('[1, 2]\n');
   });
 
-  it('tells programs what is in it', async () => {
+  it('reports to programs what was saved', async () => {
     await run('x = 1');
     const { out } = await fork(`${agent} too`, '--json');
     expect(JSON.parse(out)).toMatchObject({ agentKey: agent, fork: `${agent} too`, save: { saved: ['x'], lost: [] } });
   });
 
-  it('replaces no agent unless it is told to', async () => {
+  it('replaces no agent key without a flag', async () => {
     const other = `${agent} too`;
     await run('x = 1');
     await here('run', '--key', other, '-c', 'x = "mine"');
@@ -219,7 +219,7 @@ describe('cella fork', () => {
     expect((await here('run', '--key', other, '-c', 'x')).out).toBe('1\n');
   });
 
-  it('refuses an agent that is not there', async () => {
+  it('refuses an agent key that does not exist', async () => {
     expect(await fork('other')).toMatchObject({ code: 2, err: expect.stringContaining('There is no kernel') });
   });
 });
@@ -227,7 +227,7 @@ describe('cella fork', () => {
 describe('cella ps', () => {
   const ps = async () => JSON.parse((await here('ps', '--json')).out);
 
-  it('shows who lives, held by whom, and who sleeps', async () => {
+  it('shows live kernels with their owner, and hibernated ones', async () => {
     await run('x = 1');
     const sleeping = { agentKey: agent, state: 'hibernated', executions: 1, lastSave: { id: expect.any(String) } };
     const { dataDir, kernels } = await ps();
@@ -246,7 +246,7 @@ describe('cella ps', () => {
     expect(out).toMatch(new RegExp(`\n${agent} +live +${live.pid} +${owner.child.pid} +\\S+ MB `));
   });
 
-  it('shows the agents of a server’s users by the keys that they know, and whose they are', async () => {
+  it('shows the kernels of a server’s users by the keys that the users see, with their owners', async () => {
     const dataDir = join(cella.temporary, 'served');
     const storage = await FileStorage.open(dataDir);
     const put = (agentKey: string, more = {}) => {
@@ -276,7 +276,7 @@ describe('cella ps', () => {
     ]);
   });
 
-  it('says that there is none', async () => {
+  it('says so if there is none', async () => {
     const { code, out, err } = await here('ps', '--data', join(cella.temporary, 'none'));
     expect([code, out]).toEqual([0, '']);
     expect(err).toContain('There are no kernels in');

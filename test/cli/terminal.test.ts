@@ -31,7 +31,7 @@ function start(...words: string[]): Started {
 }
 
 describe('cella run at a terminal', () => {
-  it('asks for input() and shows what is typed', async () => {
+  it('asks for input() and shows the typed text', async () => {
     const started = start('run', '-c', 'input("name? ")');
     await started.says('name? ');
     started.type('Ada\r');
@@ -48,7 +48,7 @@ describe('cella run at a terminal', () => {
     expect(started.out).not.toContain('secret');
   });
 
-  it('interrupts running code, and a question', async () => {
+  it('interrupts running code and a question', async () => {
     const busy = start('run', '-c', 'print("ready", flush=True)\nwhile True: pass');
     await busy.says('ready');
     busy.type(CTRL_C);
@@ -60,7 +60,7 @@ describe('cella run at a terminal', () => {
     expect(asking.out).toContain('KeyboardInterrupt');
   });
 
-  it('takes Ctrl-D as the end of the input', async () => {
+  it('treats Ctrl-D as the end of the input', async () => {
     const started = start('run', '-c', 'input("name? ")');
     await started.says('name? ');
     started.type(CTRL_D);
@@ -70,7 +70,7 @@ describe('cella run at a terminal', () => {
 });
 
 describe('cella repl at a terminal', () => {
-  it('greets, prompts, completes, interrupts and leaves', async () => {
+  it('greets, prompts, completes, interrupts and exits', async () => {
     const started = start('repl');
     await started.says('>>> ');
     // Where the start takes long, it says so first.
@@ -131,7 +131,7 @@ describe('cella repl at a terminal', () => {
     expect(await shell.ended).toBe(5);
   });
 
-  it('shows what a thread prints later, above the line that is typed', async () => {
+  it('shows later output of a thread above the line being typed', async () => {
     const started = start('repl');
     await started.says('>>> ');
     started.type('import threading; threading.Timer(0.3, lambda: print("from " + "behind")).start()\r');

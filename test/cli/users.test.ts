@@ -26,7 +26,7 @@ async function json(...words: string[]): Promise<Record<string, unknown>> {
 }
 
 describe('cella users', () => {
-  it('makes one with a role and quotas, shows and lists it', async () => {
+  it('creates one with a role and quotas, shows and lists it', async () => {
     const made = await cella.run(['users', 'create', 'ada', '--role', 'viewer', '--kernels', '2', '--storage', '5']);
     expect(made).toMatchObject({ code: 0, out: expect.stringContaining('Created ada (viewer).') });
     const quotas = { liveKernels: 2, storageBytes: 5 * 1024 * 1024 };
@@ -39,7 +39,7 @@ describe('cella users', () => {
     expect(again).toMatchObject({ code: 1, err: expect.stringContaining('There is a user ada already') });
   });
 
-  it('changes what is named and leaves the rest', async () => {
+  it('changes the given fields and no others', async () => {
     await json('users', 'create', 'bob', '--kernels', '2', '--memory', '512');
     expect(
       await json('users', 'update', 'bob', '--role', 'admin', '--kernels', 'none', '--executions', '9'),
@@ -54,7 +54,7 @@ describe('cella users', () => {
     });
   });
 
-  it('logs the browsers of one out, and leaves tokens and other users alone', async () => {
+  it('ends the browser logins of one user, and no tokens or other users’ logins', async () => {
     const [token, other] = [await server.user('lou', 'member'), await server.user('max', 'member')];
     const cookieOf = async (by: string) =>
       (await server.call('POST /v1/login', { token: by })).headers.get('set-cookie')?.split(';')[0] ?? '';
@@ -88,7 +88,7 @@ describe('cella users', () => {
     ]);
   });
 
-  it('keeps one out, lets it in again, and removes it', async () => {
+  it('disables one, enables it again, and deletes it', async () => {
     const token = await server.user('cy', 'member');
     const status = async () => (await server.call('GET /v1/me', { token })).status;
     expect(await cella.run(['users', 'disable', 'cy'])).toMatchObject({ code: 0, out: 'cy is disabled.\n' });
@@ -103,7 +103,7 @@ describe('cella users', () => {
     });
   });
 
-  it('makes a login link that lets a user in, once', async () => {
+  it('creates a login link that works once', async () => {
     await server.user('dan', 'member');
     const { code, out, err } = await cella.run(['users', 'login', 'dan']);
     expect({ code, err }).toMatchObject({ code: 0, err: expect.stringContaining('Logs dan in. Works once') });
@@ -121,7 +121,7 @@ describe('cella users', () => {
 });
 
 describe('cella tokens', () => {
-  it('makes one whose secret alone is on stdout, lists it without, and revokes it', async () => {
+  it('creates one and prints only its secret to stdout, lists it without the secret, and revokes it', async () => {
     await server.user('eve', 'member');
     const words = ['tokens', 'create', '--name', 'ci', '--user', 'eve', '--scopes', 'use', '--expires', '2h'];
     const { code, out, err } = await cella.run(words);
@@ -142,7 +142,7 @@ describe('cella tokens', () => {
     expect((await cella.run(['tokens', 'revoke', id])).code).toBe(1);
   });
 
-  it('of a user are made with its own token, at an address, and never with more than that may', async () => {
+  it('of a user are created with the user’s own token, at an address, and never with more rights', async () => {
     const file = join(await scratchFolder(), 'token');
     writeFileSync(file, `${await server.user('fay', 'member', { scopes: ['use', 'tokens'] })}\n`, { mode: 0o644 });
     const at = ['--url', server.url, '--token-file', file];
@@ -161,7 +161,7 @@ describe('cella tokens', () => {
   });
 });
 
-it('says what to start where no server runs', async () => {
+it('says what to start if no server runs', async () => {
   using other = new Cella();
   for (const words of [
     ['users', 'list'],

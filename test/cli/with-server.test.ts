@@ -20,7 +20,7 @@ describe('a command with a server', () => {
   });
   const run = (...words: string[]) => cella.run(words);
 
-  it('uses the session that is there as it is, and says what does not fit it', async () => {
+  it('uses the existing session unchanged, and names options that differ', async () => {
     const made = ['run', '--key', 'made', '--memory', '512', '--no-runtime-deps', '-c', 'x = 1'];
     expect(await run(...made)).toMatchObject({ code: 0 });
     expect(await run('run', '--key', 'made', '-c', 'x')).toMatchObject({ code: 0, out: '1\n' });
@@ -82,7 +82,7 @@ describe('a command with a server', () => {
     120_000,
   );
 
-  it('is told what cannot be told to a server', async () => {
+  it('refuses options that a server cannot take', async () => {
     for (const [flags, told] of [
       [['--python', '/usr/bin/python3'], '--python cannot be used with the server on'],
       [['--wheels', folder], '--wheels cannot be used with the server on'],
@@ -102,14 +102,14 @@ describe('a command with a server', () => {
     expect(JSON.parse(nobody.out)).toMatchObject({ code: 'SERVER_UNREACHABLE' });
   });
 
-  it('works in the folder that it names, where the server is on its data folder', async () => {
+  it('works in the given folder if the server is on its data folder', async () => {
     const place = mkdtempSync(join(folder, 'place-'));
     const code = 'open("made here", "w").write("yes"); import os; os.getcwd()';
     expect(await run('run', '--key', 'placed', '--cwd', place, '-c', code)).toMatchObject({ code: 0 });
     expect(readFileSync(join(place, 'made here'), 'utf8')).toBe('yes');
   });
 
-  it('takes what an earlier server has left for no server', async () => {
+  it('uses no socket that an earlier server has left', async () => {
     const stale = newCella();
     const left = createServer();
     await new Promise<void>((resolve) => left.listen(join(stale.dataDir, 'daemon.sock'), resolve));
@@ -122,7 +122,7 @@ describe('a command with a server', () => {
     expect(await stale.run(['run', '-c', '6 * 7'])).toEqual({ code: 0, out: '42\n', err: '' });
   });
 
-  it('finds things where the server keeps them, and uses none that has another storage', async () => {
+  it('uses the storage of the server, and no server with another storage', async () => {
     const redis = await RedisServer.start();
     const kept = newCella();
     const { end } = await serve(kept, ['--storage', 'redis'], { CELLA_REDIS: redis.url });
@@ -140,7 +140,7 @@ describe('a command with a server', () => {
     }
   });
 
-  it.runIf(process.getuid?.() === 0)('asks no server of another user', async () => {
+  it.runIf(process.getuid?.() === 0)('uses no server of another user', async () => {
     const foreign = newCella();
     const socket = join(foreign.dataDir, 'daemon.sock');
     await using listening = await new Promise<Server>((resolve) => {
@@ -155,7 +155,7 @@ describe('a command with a server', () => {
     expect(listening.listening).toBe(true);
   });
 
-  it('that is killed leaves no code running', async () => {
+  it('leaves no code running when it is killed', async () => {
     const code = 'import time\nprint("on", flush=True)\ntime.sleep(600)';
     const killed = cella.start(['run', '--key', 'killed', '-c', code]);
     await killed.says('on\n');
@@ -164,7 +164,7 @@ describe('a command with a server', () => {
     expect(await run('run', '--key', 'killed', '--timeout', '30', '-c', '"next"')).toMatchObject({ out: "'next'\n" });
   });
 
-  it('serves the sessions of the server to an MCP client, who is asked what only they can answer', async () => {
+  it('serves the sessions of the server to an MCP client, which answers what only its person can answer', async () => {
     await run('tools', 'create', '--replace', yaml());
     using host = new McpHost();
     const person = () => ({ allow: true });
@@ -178,7 +178,7 @@ describe('a command with a server', () => {
     expect((await asked.call('list_artifacts')).isError).not.toBe(true);
   });
 
-  it('lets another who attends the session approve, and the first answer wins', async () => {
+  it('lets another responder of the session approve, and the first answer wins', async () => {
     await run('tools', 'create', '--replace', yaml());
     await using client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
     const asked: string[] = [];

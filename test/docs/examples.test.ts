@@ -36,7 +36,7 @@ describe.each(pages)('%s', (page) => {
   it('has programs with their output', () => expect(programs.length).toBeGreaterThan(0));
 
   it.each(programs.map((program, index) => ({ index, ...program })))(
-    'program $index prints what is written below it',
+    'program $index prints the output below it',
     async ({ index, code, output }) => {
       const file = join(folder, `${basename(page, '.md')}-${index}.ts`);
       writeFileSync(file, code);
@@ -55,7 +55,7 @@ describe('the README', () => {
 
   it('has commands with their output', () => expect(commands.length).toBeGreaterThan(2));
 
-  it.each(commands)('`$command` prints what is written below it', async ({ command, output }) => {
+  it.each(commands)('`$command` prints the output below it', async ({ command, output }) => {
     const script = `cella() { "${process.execPath}" "${join(root, 'bin', 'cella.cjs')}" "$@"; }; ${command}`;
     const { stdout } = await run('sh', ['-c', `(${script}) 2>&1`], { env, cwd: folder });
     expect(stdout).toBe(output);

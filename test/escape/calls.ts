@@ -3,7 +3,7 @@ import { attempts } from '../support/kernels/attack-code.ts';
 import type { Open } from '../support/kernels/session.ts';
 
 export function systemCalls(open: Open): void {
-  test('that open sandboxes are refused by number, under every name', async () => {
+  test('that could open a sandbox are refused by number, under every name', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -30,7 +30,7 @@ verdicts`,
     expect(Object.entries(verdicts).filter(([, how]) => how !== 'EPERM')).toEqual([]);
   });
 
-  test('whose flags lie behind a pointer do not exist', async () => {
+  test('whose flags are behind a pointer do not exist', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -41,7 +41,7 @@ verdicts`,
     expect(verdicts).toEqual({ clone3: 'ENOSYS', openat2: 'ENOSYS' });
   });
 
-  test('in the numbers of x32 are refused', async () => {
+  test('with x32 numbers are refused', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -51,7 +51,7 @@ verdicts`,
     expect(Object.values(verdicts).filter((how) => how !== 'EPERM')).toEqual([]);
   });
 
-  test('of 32-bit code end the process that makes them', async () => {
+  test('of 32-bit code end their process', async () => {
     const session = await open();
     // mov eax, 20 (getpid in i386); int 0x80; ret
     const result = await session.run(`

@@ -31,7 +31,7 @@ export function descriptorsOfAKernel(open: Open): void {
 }
 
 export function descriptorsOfABusyTemplate(open: Open): void {
-  test('a kernel of a busy template has no descriptor of the process that made it', async () => {
+  test('a kernel of a busy template has no descriptor of the template', async () => {
     const first = await attempts(await open(), DESCRIPTORS);
     const [template] = templatesOf(process.pid);
     const busy = Array.from({ length: 300 }, () => connect(join(template?.folder ?? '', 'template')));
@@ -44,13 +44,13 @@ export function descriptorsOfABusyTemplate(open: Open): void {
 }
 
 export function descriptorsOfAProgram(open: Open): void {
-  test('a program has its three standard descriptors, and no other', async () => {
+  test('a program has only its three standard descriptors', async () => {
     expect(await attempts(await open(), DESCRIPTORS)).toEqual({ 0: 'null', 1: 'pipe', 2: 'pipe' });
   });
 }
 
 export function descriptorsOnATerminal(open: Open): void {
-  test('a program on a terminal has its three standard descriptors, and sees no other terminal', async () => {
+  test('a program on a terminal has only its three standard descriptors, and sees no other terminal', async () => {
     const session = await open();
     const all = { 0: '/dev/pts/0', 1: '/dev/pts/0', 2: '/dev/pts/0' };
     expect(await attempts(session, DESCRIPTORS)).toEqual(all);

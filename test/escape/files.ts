@@ -7,7 +7,7 @@ import { attempts, python, succeeded } from '../support/kernels/attack-code.ts';
 import { type Open, scratchFolder } from '../support/kernels/session.ts';
 
 export function filesOfTheHost(open: Open, ofTheSystem: readonly string[]): void {
-  test('are not there, whatever their mode, and not through links, /proc or leftover descriptors', async () => {
+  test('do not exist, whatever their mode, and not through links, /proc or leftover descriptors', async () => {
     const outside = await scratchFolder();
     await writeFile(join(outside, 'secret'), 'hush', { mode: 0o600 });
     await writeFile(join(outside, 'public'), 'hush', { mode: 0o644 });
@@ -30,7 +30,7 @@ verdicts`,
     expect(succeeded(verdicts)).toEqual({});
   });
 
-  test("another agent's data folder is not there", async () => {
+  test('the folder of another agent key does not exist', async () => {
     const dataDir = await scratchFolder();
     const other = await open({ dataDir, agentKey: 'other' });
     expect((await other.run("open('kept', 'w').write('hush')")).status).toBe('ok');
@@ -45,7 +45,7 @@ other, data = ${python(other.cwd)}, ${python(dataDir)}
     expect(succeeded(verdicts)).toEqual({});
   });
 
-  test('nothing outside the workspace can be written, linked out of or replaced', async () => {
+  test('nothing outside the workspace can be written, linked or replaced', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -66,7 +66,7 @@ verdicts`,
 }
 
 export function foldersOfAPolicy(open: Open): void {
-  test('places of the system cannot be named as folders', async () => {
+  test('system folders cannot be named', async () => {
     for (const cwd of ['/', '/tmp', '/dev/shm', '/proc/self', '/sys/fs', '/usr', '/etc']) {
       await expect(open({ cwd }), cwd).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     }
@@ -77,7 +77,7 @@ export function foldersOfAPolicy(open: Open): void {
     });
   });
 
-  test('a folder that may be read cannot be written, whatever its own rights allow', async () => {
+  test('a read-only folder cannot be written, whatever its permissions', async () => {
     const folder = await scratchFolder();
     await writeFile(join(folder, 'kept'), 'as it was');
     await mkdir(join(folder, 'below'));
@@ -101,7 +101,7 @@ kept = os.open(folder + '/kept', os.O_RDONLY)
     expect(await readFile(join(folder, 'kept'), 'utf8')).toBe('as it was');
   });
 
-  test('more folders than a policy may name are refused, and not waited for', async () => {
+  test('more folders than a policy allows are refused at once', async () => {
     const folder = await scratchFolder();
     const readable = Array.from({ length: 260 }, (_, index) => join(folder, String(index)));
     await Promise.all(readable.map((path) => mkdir(path)));

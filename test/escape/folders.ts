@@ -12,7 +12,7 @@ const [OWNER, GROUP] = [1_234_567, 1_234_568];
 
 /** Where folders are brought in by the host, and not by an engine. */
 export function foldersFromElsewhere(open: Open): void {
-  test('a folder that may be written holds what the code writes, for its owner; others are read or not there', async () => {
+  test('a writable folder belongs to the code’s user inside, and keeps its owner on disk; others are read-only or invisible', async () => {
     const outer = await scratchFolder();
     const below = (name: string) => join(outer, name);
     const [written, shown, hidden] = [below('written'), below('shown'), below('hidden')];

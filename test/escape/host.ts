@@ -6,7 +6,7 @@ import type { Open } from '../support/kernels/session.ts';
 import { templatesOf } from '../support/processes/processes.ts';
 
 export function hostItself(open: Open): void {
-  test("its environment is neither the code's nor any visible process's", async () => {
+  test('its environment is visible neither to the code nor in any visible process', async () => {
     process.env.CELLA_TEST_SECRET = 'hush-hush';
     onTestFinished(() => {
       delete process.env.CELLA_TEST_SECRET;
@@ -29,7 +29,7 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
     expect(verdicts.all).toContain('LOGNAME');
   });
 
-  test('kernel logs, keys and addresses stay closed', async () => {
+  test('kernel logs, keyrings and addresses are out of reach', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -43,7 +43,7 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
 }
 
 export function terminalOfTheHost(open: Open): void {
-  test('its terminal cannot be typed into', async () => {
+  test('nothing can be typed into its terminal', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -60,7 +60,7 @@ verdicts`,
 }
 
 export function processesOfTheHost(open: Open): void {
-  test('its processes cannot be seen, signalled, traced or read, nor can pid 1', async () => {
+  test('its processes cannot be seen, signalled, traced or read, and neither can pid 1', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,

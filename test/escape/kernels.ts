@@ -46,7 +46,7 @@ verdicts`,
 }
 
 export function limitsOfPid1(open: Open): void {
-  test('limits that the code sets for pid 1 cost it its own sandbox, and no more', async () => {
+  test('limits that the code sets for pid 1 affect only its own sandbox', async () => {
     const other = await open();
     const session = await open();
     const result = await session.run(`

@@ -29,7 +29,7 @@ verdicts`,
     );
   });
 
-  test('set-uid programs, capabilities and other ids give nothing', async () => {
+  test('set-uid programs, capabilities and other ids give no rights', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,

@@ -74,7 +74,7 @@ verdicts`,
     expect(String((await received)[0])).toBe('from the host');
   });
 
-  test('families that no network namespace holds are refused', async () => {
+  test('socket families that ignore network namespaces are refused', async () => {
     const session = await open();
     const verdicts = await attempts(
       session,
@@ -105,7 +105,7 @@ connection.recv(16).decode()`);
 }
 
 export function socketOfTheTemplate(open: Open): void {
-  test("the template's socket answers no one but the host, even where a workspace holds it", async () => {
+  test("the template's socket answers only the host, even if a workspace contains it", async () => {
     await open();
     const [template] = templatesOf(process.pid);
     const session = await open({ cwd: template?.folder ?? '' });

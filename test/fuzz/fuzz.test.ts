@@ -23,13 +23,13 @@ it.each([...Object.keys(targets), ...pythonTargets])(
   },
 );
 
-it('each function of a parser is in a list of a target, or said to be no parser', { timeout: 60_000 }, async () => {
+it('each function of a parser is in the list of a target, or listed as not a parser', { timeout: 60_000 }, async () => {
   const child = spawn(process.execPath, ['--no-warnings', program, '--lists'], { stdio: ['ignore', 'pipe', 'pipe'] });
   const [problems, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
   expect(code, problems).toBe(0);
 });
 
-it('what is kept counts as growth, and what was let go of does not', async () => {
+it('held memory counts as growth, and released memory does not', async () => {
   const bounds = { seed: 1, from: 0, to: 4600, seconds: 60, covered: false, onProgress: () => {} };
   const grownBytes = async (letsGo: boolean) => {
     const kept: Buffer[] = [];

@@ -22,8 +22,8 @@ beforeAll(async () => {
   await makeRedisFixture(parts, redis);
 });
 
-describe('what an earlier version has written', () => {
-  test('a data folder opens: sessions, events, names, checkpoints, keys, users and tokens', async () => {
+describe('data of an earlier version', () => {
+  test('a data folder opens: sessions, events, variables, checkpoints, keys, users and tokens', async () => {
     const { dataDir, facts } = await unpackWorld('files.tar.gz');
     await using server = await startWorld({ ...parts, dataDir });
     await checkWorld(server, facts);

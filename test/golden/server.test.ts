@@ -48,7 +48,7 @@ beforeAll(async () => {
   layout = { ...layout, after: await layoutOf(dataDir) };
 });
 
-describe('what is kept', () => {
+describe('stored data', () => {
   test('has the same place in the data folder', () => expectGolden('data-folder.txt', beforeAndAfter(layout)));
 
   test('has the same tables, and documents of the same shape', async () => {
@@ -110,7 +110,7 @@ describe('a server', () => {
     await expectGolden('websocket-sent.json', shapeOfLines(frames));
   });
 
-  test('is the same to programs: the members of client and session', async () => {
+  test('offers programs the same members of client and session', async () => {
     await using client = await connect({ url: cella.url, token: cella.token });
     const session = await client.session(facts.session);
     const { sessions, users, tokens, credentials, permissionRules, profiles, server } = client;
@@ -141,7 +141,7 @@ describe('a server', () => {
     await expectGolden('cli-json.json', shapes);
   });
 
-  test('has no command that prints JSON and is left out here', async () => {
+  test('has no command with JSON that is not tested here', async () => {
     const pages = await allHelp();
     const printing = pages.filter(({ text }) => /^ {2}--json/m.test(text)).map(({ path }) => path);
     const told = [...jsonCommands.map(([command]) => command), ...Object.keys(notRun)];

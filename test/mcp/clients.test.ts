@@ -76,7 +76,7 @@ describe.each(kinds)('a client over %s', (name, transport, era) => {
     person = () => 'decline';
   });
 
-  it('keeps names from call to call, for each agent key its own', async () => {
+  it('keeps variables between calls, separately for each agent key', async () => {
     expect((await run('x = 41')).text).toBe('[done, with no output]');
     expect(await run('x + 1')).toMatchObject({ text: '42', failed: false });
     expect((await run("'x' in globals()", { agent_key: `${agent} too` })).text).toBe('False');
@@ -84,7 +84,7 @@ describe.each(kinds)('a client over %s', (name, transport, era) => {
     expect(await run('1', { agent_key: '~ada/x' })).toMatchObject({ failed: true, text: expect.stringContaining('~') });
   });
 
-  it('sees what code prints and then its value, in one text', async () => {
+  it('gets what code prints and then its value, in one text', async () => {
     const { text } = await run(
       'import sys\nprint("out"); sys.stdout.flush()\nsys.stderr.write("err\\n")\n{"a": [1, 2]}',
     );
@@ -97,7 +97,7 @@ describe.each(kinds)('a client over %s', (name, transport, era) => {
     expect(text).toMatch(/^before\nTraceback[\s\S]*1 \/ 0[\s\S]*ZeroDivisionError: division by zero/);
   });
 
-  it('gets pictures that code displays and returns as images', async () => {
+  it('gets images that code displays and returns', async () => {
     const { result } = await run(`
 import base64
 class Dot:
@@ -110,14 +110,14 @@ Dot()`);
     expect(result.content.slice(1)).toEqual([image, image]);
   });
 
-  it('has code stopped at its time limit, and goes on with the names', async () => {
+  it('has code stopped at its timeout, and continues with the variables', async () => {
     const stopped = await run('x = 1\nprint("began")\nwhile True: pass', { timeout: 0.5 });
     expect(stopped.failed).toBe(true);
     expect(stopped.text).toMatch(/began[\s\S]*at the time limit/);
     expect((await run('x')).text).toBe('1');
   });
 
-  it('hears of output while the code runs', async () => {
+  it('gets output while the code runs', async () => {
     const signal = `go ${randomUUID()}`;
     const heard: string[] = [];
     const code = `
@@ -136,7 +136,7 @@ print("last")`;
     await released;
   });
 
-  it('interrupts code by cancelling the call, and names stay', async () => {
+  it('interrupts code by cancelling the call, and variables stay', async () => {
     const controller = new AbortController();
     const code = `
 import time
@@ -162,7 +162,7 @@ except KeyboardInterrupt:
     expect(asked).toEqual(['The code asks: Who? ', 'The code waits for a line of input.']);
   });
 
-  it('runs calls that come together one after the other', async () => {
+  it('runs concurrent calls one after the other', async () => {
     await run('import time\nseen = []');
     const calls = [1, 2, 3, 4].map((number) => run(`seen.append(${number}); time.sleep(0.01); len(seen)`));
     const counts = (await Promise.all(calls)).map(({ text }) => Number(text));
@@ -172,7 +172,7 @@ except KeyboardInterrupt:
     expect(counts.map((count) => seen[count - 1])).toEqual([1, 2, 3, 4]);
   });
 
-  it('raises EOFError in code whose question is declined, and never asks for secrets', async () => {
+  it('raises EOFError if the question is declined, and never asks for secrets', async () => {
     const { text, failed } = await run('input("Who? ")');
     expect(failed).toBe(true);
     expect(text).toMatch(/EOFError: .*declined/);
@@ -193,21 +193,21 @@ except KeyboardInterrupt:
     expect(asked).toEqual([expect.stringContaining('echo approved'), expect.stringContaining('echo refused')]);
   });
 
-  it('is told that a kernel has died, and what came back with the next one', async () => {
+  it('is notified that a kernel has died, and what the next one restored', async () => {
     const died = await run('import os; os.kill(os.getpid(), 9)');
     expect(died.failed).toBe(true);
     expect(died.text).toContain('KERNEL_DIED');
     expect((await run('2 + 2')).text).toMatch(/^\[notice\] The previous kernel ended: [\s\S]*\n4$/);
   });
 
-  it('takes back the names of code that failed in a transaction', async () => {
+  it('rolls back the variables of code that failed in a transaction', async () => {
     await run('x = 1');
     const { text } = await run('x = 2; 1 / 0', { transaction: 'rollback_on_failure' });
     expect(text).toContain('rolled back');
     expect((await run('x')).text).toBe('1');
   });
 
-  it('gets long output cut in the middle, with the place of all of it', async () => {
+  it('gets long output shortened in the middle, and the name of the complete output', async () => {
     const { text } = await run('print("begin" + "x" * 100_000 + "end")');
     expect(text.length).toBeLessThan(31_000);
     expect(text).toMatch(/^beginx+\n\[… 70,\d{3} characters left out …\]\nx+end\n/);
@@ -217,7 +217,7 @@ except KeyboardInterrupt:
     expect(contents[0]).toMatchObject({ text: `begin${'x'.repeat(100_000)}end\n` });
   });
 
-  it('lists and finds tools for code, and is told of broken ones', async () => {
+  it('lists and finds tools for code, and reports invalid ones', async () => {
     const listed = await cella.call('list_tools');
     expect(textOf(listed)).toMatch(/tools\.say\(words: string\): Repeats words on a line \[a person must approve/);
     expect(textOf(listed)).toMatch(/\[cannot be used\].*broken\.yaml/);
@@ -241,7 +241,7 @@ except KeyboardInterrupt:
     expect(textOf(await cella.call('delete_skill', { name: skill }))).toMatch(/^SKILL_NOT_FOUND: /);
   });
 
-  it('is told why a skill cannot be kept', async () => {
+  it('gets the reason why a skill is not valid', async () => {
     const create = async (name: string, source: string) => await cella.call('create_skill', { name, source });
     const invalid = await create('broken', 'async def run(:\n    pass');
     expect(invalid.isError).toBe(true);
@@ -249,7 +249,7 @@ except KeyboardInterrupt:
     expect(textOf(await create('../x', 'async def run(): pass'))).toMatch(/^INVALID_NAME: /);
   });
 
-  it('reads artifacts as resources: text as text, the rest as bytes, too much with advice', async () => {
+  it('reads artifacts as resources: text as text, the rest as bytes, large ones with advice', async () => {
     const prefix = `${transport} ${era}`;
     await run(`
 artifacts.save("${prefix} note", "Grüße", description="a note")
@@ -270,7 +270,7 @@ artifacts.save("${prefix} large", b"x" * 6_000_000)`);
     );
   });
 
-  it('is told what is wrong with a package, an argument or a tool, and goes on', async () => {
+  it('gets an error for a wrong package, argument or tool, and continues', async () => {
     const bad = await cella.call('add_dep', { requirement: 'x; rm -rf /', agent_key: agent });
     expect(bad.isError).toBe(true);
     expect(textOf(bad)).toMatch(/^DEPS_INVALID: /);
@@ -285,7 +285,7 @@ artifacts.save("${prefix} large", b"x" * 6_000_000)`);
 });
 
 describe('a question in the 2026 protocol', () => {
-  it('ends the call, and its word is good for one answer', async () => {
+  it('ends the call, and its token is valid for one answer', async () => {
     await using cella = await host.stdio({ era: 'modern', person: () => 'decline' });
     const args = { name: 'run_code', arguments: { code: 'print("Hello", input("Who? "))', agent_key: 'once' } };
     const call = async (more: object) =>

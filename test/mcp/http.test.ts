@@ -58,20 +58,20 @@ describe('the HTTP server', () => {
     expect(await post({ authorization, origin: 'null' })).toMatchObject({ status: 403 });
   });
 
-  it('answers nobody who calls it by another name', async () => {
+  it('refuses requests for another host name', async () => {
     expect(await post({ authorization: `Bearer ${token}`, host: 'evil.example' })).toMatchObject({ status: 403 });
   });
 
-  it('has one path', async () => {
+  it('serves only one path', async () => {
     expect(await post({ authorization: `Bearer ${token}` }, { path: '/other' })).toMatchObject({ status: 404 });
   });
 
-  it('takes no body of 5 MB', async () => {
+  it('refuses a body of 5 MB', async () => {
     const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping', params: { x: 'x'.repeat(5_000_000) } });
     expect(await post({ authorization: `Bearer ${token}` }, { text })).toMatchObject({ status: 413 });
   });
 
-  it('refuses what is no protocol, and goes on', async () => {
+  it('refuses requests that are not MCP, and continues', async () => {
     for (const text of ['', '[]', '{}', 'no JSON', '{"jsonrpc":"2.0"}']) {
       expect((await post({ authorization: `Bearer ${token}` }, { text })).status).toBeGreaterThanOrEqual(400);
     }
@@ -88,7 +88,7 @@ describe('the HTTP server', () => {
     expect((await other.run('shared', { agent_key: 'shared' })).text).toBe('5');
   });
 
-  it('listens on this machine alone, and tells where the token is, not the token', () => {
+  it('listens only on this machine, and prints where the token is, not the token', () => {
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
     expect(server.told).toContain('CELLA_MCP_TOKEN');
     expect(server.told).not.toContain(token);
@@ -96,7 +96,7 @@ describe('the HTTP server', () => {
 });
 
 describe('the token', () => {
-  it('is made where none is given, in a file for its owner alone, and is the same at the next start', async () => {
+  it('is created if none is given, in a file only for its owner, and stays the same', async () => {
     const file = join(host.dataDir, 'mcp-token');
     const read = async () => {
       await using made = await host.serve({ env: { CELLA_MCP_TOKEN: '' } });
@@ -109,7 +109,7 @@ describe('the token', () => {
     expect(await read()).toBe(first);
   });
 
-  it('is not taken from a file that others can read, from a short text, or from the command line', async () => {
+  it('is not read from a file that others can read, and cannot be short or an argument', async () => {
     const file = join(cella.dataDir, 'token');
     writeFileSync(file, `${token}\n`);
     chmodSync(file, 0o644);
@@ -122,7 +122,7 @@ describe('the token', () => {
     expect(argument).toMatchObject({ code: 2, err: expect.stringContaining('--token') });
   });
 
-  it('lies in a file that --token-file names', async () => {
+  it('can be in a file that --token-file names', async () => {
     const file = join(cella.dataDir, 'own-token');
     writeFileSync(file, `${token}\n`, { mode: 0o600 });
     await using made = await host.serve({ flags: ['--token-file', file], env: { CELLA_MCP_TOKEN: '' } });
@@ -138,7 +138,7 @@ describe('a wrong command line', () => {
     [['--token-file', 'f'], 'needs --http'],
     [['--timeout', '0'], 'seconds'],
     [['--storage', 'redis'], '--redis'],
-  ])('%j is told', async (flags, expected) => {
+  ])('%j is reported', async (flags, expected) => {
     expect(await cella.run(['mcp', ...flags])).toMatchObject({
       code: 2,
       out: '',
@@ -146,7 +146,7 @@ describe('a wrong command line', () => {
     });
   });
 
-  it('a port that is taken is told', async () => {
+  it('a port in use is reported', async () => {
     const port = new URL(server.url).port;
     const taken = await cella.run(['mcp', '--http', port], { env: { CELLA_MCP_TOKEN: token } });
     expect(taken).toMatchObject({ code: 2, err: expect.stringContaining(`Port ${port} cannot be used`) });

@@ -29,7 +29,7 @@ const initialize = message(1, 'initialize', {
 });
 
 describe('the kernel of a folder', () => {
-  it('has the names of the last server there, reached by whatever link, and no other folder has them', async () => {
+  it('keeps its variables for the next server there, through any link, and no other folder has them', async () => {
     const [one, other] = [folder('one'), folder('other')];
     const link = join(host.folder, 'link');
     symlinkSync(one, link);
@@ -43,7 +43,7 @@ describe('the kernel of a folder', () => {
     expect((await again.run('x + 1')).text).toMatch(/^\[notice\] Variables restored .*: x\.\n42$/);
   });
 
-  it('is held by one server: another is told so, can look at what is shared, and gets it when it is free', async () => {
+  it('is used by one server: another gets an error, can read shared data, and gets the kernel when it is free', async () => {
     const shared = folder('shared');
     await using second = await host.stdio({ folder: shared });
     {
@@ -58,7 +58,7 @@ describe('the kernel of a folder', () => {
 });
 
 describe('a server', () => {
-  it('says nothing but protocol on stdout, whatever code does', async () => {
+  it('writes only the protocol to stdout, whatever code does', async () => {
     const started = cella.start(['mcp', '--key', 'plain']);
     started.type(initialize);
     await started.says('"id":1');
@@ -76,7 +76,7 @@ describe('a server', () => {
   });
 
   it.each(['the end of stdin', 'SIGTERM', 'SIGINT'])(
-    'saves and leaves no process at %s, also while code runs',
+    'saves and leaves no process after %s, even while code runs',
     async (how) => {
       const agent = `ending ${how}`;
       const started = cella.start(['mcp', '--key', agent]);
@@ -130,7 +130,7 @@ describe('a server', () => {
     expect(textOf(await locked.call('list_deps'))).toBe('No packages are configured.');
   });
 
-  it('teaches a model its tools: what they do, what they take, and whether they change anything', async () => {
+  it('describes its tools for a model: what they do, what they take, and whether they change anything', async () => {
     await using open = await host.stdio({ folder: folder('taught') });
     const { tools } = await open.client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
@@ -144,7 +144,7 @@ describe('a server', () => {
     expect(open.client.getInstructions()).toContain('run_code');
   });
 
-  it('fails input() and what needs approval at once, in clear words, where the client cannot ask', async () => {
+  it('fails input() and calls that need approval at once, clearly, if the client cannot ask', async () => {
     const tools = folder('tools');
     const asking = 'name: say\ndescription: says\ncommand: echo\nrequires_approval: true\n';
     writeFileSync(join(tools, 'say.yaml'), asking);
@@ -155,7 +155,7 @@ describe('a server', () => {
     expect((await mute.run('tools.say()')).text).toMatch(/PermissionError.*nobody is there to ask/);
   });
 
-  it('uses --key and --timeout where a call says nothing', async () => {
+  it('uses --key and --timeout if a call sets none', async () => {
     await using named = await host.stdio({ folder: folder('named'), flags: ['--key', 'Ada', '--timeout', '0.5'] });
     expect((await named.run('x = 7\nwhile True: pass')).text).toContain('at the time limit');
     expect((await named.run('x', { agent_key: 'Ada' })).text).toBe('7');
@@ -163,7 +163,7 @@ describe('a server', () => {
 });
 
 describe('packages', () => {
-  it('are added for a kernel that runs and for later servers, and removed; what fails is told', {
+  it('are added for a running kernel and for later servers, and removed; failures are reported', {
     timeout: 120_000,
   }, async () => {
     const { index } = await openPlace();
@@ -195,7 +195,7 @@ describe('packages', () => {
 });
 
 describe('with Redis', () => {
-  it('keeps names across servers, and goes on when Redis was away', async () => {
+  it('keeps variables across servers, and works again after an outage of Redis', async () => {
     const redis = await RedisServer.start();
     onTestFinished(() => redis.remove());
     const flags = ['--storage', 'redis', '--redis', redis.url, '--prefix', 'mcp-test'];

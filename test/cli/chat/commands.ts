@@ -5,7 +5,7 @@ import type { Chats } from './pipes.ts';
 
 export function chatCommands({ chat, send }: Chats): void {
   describe('/vars, /history, /cwd, /help, /quit', () => {
-    it('list names, with nothing that a terminal would obey', async () => {
+    it('list variables, without control characters for the terminal', async () => {
       const { out } = await chat(
         '/py x, 名 = [1, 2, 3], "日本"',
         '/py class E:\n',
@@ -20,7 +20,7 @@ export function chatCommands({ chat, send }: Chats): void {
       expect((await chat('/vars')).err).toContain('There are no variables');
     });
 
-    it('show the last cells, as they were typed', async () => {
+    it('show the last cells as they were typed', async () => {
       const { out } = await chat(
         '/py x = 1',
         '/sh echo "a  b"',
@@ -38,7 +38,7 @@ export function chatCommands({ chat, send }: Chats): void {
       expect((await chat('/history', '/history x')).err).toMatch(/Nothing has run yet[\s\S]*is not a number/);
     });
 
-    it('tell all commands, and more about one', async () => {
+    it('list all commands, and describe one', async () => {
       const { out } = await chat('/help', '/help sh', '/help /undo');
       for (const name of ['py', 'sh', 'cwd', 'vars', 'undo', 'checkpoint', 'restore', 'fork', 'history', 'quit']) {
         expect(out).toContain(`\n/${name}`.slice(name === 'py' ? 1 : 0));
@@ -47,18 +47,18 @@ export function chatCommands({ chat, send }: Chats): void {
       expect((await chat('/help nothing')).err).toContain('There is no command /nothing');
     });
 
-    it.each(['/quit', '/exit', '  /quit  '])('leave with %j', async (word) => {
+    it.each(['/quit', '/exit', '  /quit  '])('leave the chat with %j', async (word) => {
       expect(await chat('/py 1', word, '/py 2')).toEqual({ code: 0, out: '1\n', err: '' });
     });
 
-    it('take no argument where they have none', async () => {
+    it('refuse arguments if they take none', async () => {
       const { code, err } = await chat('/vars x', '/cwd x', '/undo 2', '/checkpoints x', '/quit now');
       expect([code, err.match(/takes no argument/g)]).toEqual([1, Array(5).fill('takes no argument')]);
     });
   });
 
   describe('--json', () => {
-    it('prints events and answers, one a line', async () => {
+    it('prints events and replies, one per line', async () => {
       const lines = [
         '/py x = 1',
         '/py print("out"); x',

@@ -28,11 +28,11 @@ const agents = ({ dataDir }: Cella): string[] => {
 
 export function chatLife({ cella, send, open, leave }: Chats): void {
   describe('a chat', () => {
-    it('keeps what one line defines for the next', async () => {
+    it('keeps definitions from line to line', async () => {
       expect(await send(['/py x=123', '/py print(x)'])).toEqual({ code: 0, out: '123\n', err: '' });
     });
 
-    it('has names of its own, also while another one is open', async () => {
+    it('has its own variables, even while another chat is open', async () => {
       const first = await open();
       first.type('/py x = "first"\n');
       expect(await send(['/py "x" in globals()'])).toEqual({ code: 0, out: 'False\n', err: '' });
@@ -42,7 +42,7 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
       expect(await send(['/py "x" in globals()'])).toEqual({ code: 0, out: 'False\n', err: '' });
     });
 
-    it('resets no other', async () => {
+    it('does not reset another chat', async () => {
       const [one, other] = [await open(), await open()];
       for (const each of [one, other]) each.type('/py x = 123\n/py print("x is", x)\n');
       await Promise.all([one.says('x is 123'), other.says('x is 123')]);
@@ -77,7 +77,7 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
       expect([agents(cella()), readdirSync(cella().temporary)]).toEqual([[], []]);
     });
 
-    it('leaves no process behind when it is killed, in the middle of a cell too', async () => {
+    it('leaves no process behind when it is killed, even in the middle of a cell', async () => {
       const started = await open('--auto-sh');
       started.type('/sh sleep 3600 & echo asleep\n');
       await started.says('asleep');
@@ -96,14 +96,14 @@ export function chatLife({ cella, send, open, leave }: Chats): void {
       ).toEqual([]);
     });
 
-    it('goes on with an agent that has a name, and keeps it', async () => {
+    it('continues with a named agent key, and keeps it', async () => {
       const flags = ['--key', `ada ${randomUUID()}`];
       expect(await send(['/py x = 123'], flags)).toEqual({ code: 0, out: '', err: '' });
       expect(await send(['/py print(x)'], flags)).toEqual({ code: 0, out: '123\n', err: '' });
       expect(await cella().run(['run', ...flags, '-c', 'x'])).toEqual({ code: 0, out: '123\n', err: '' });
     });
 
-    it('tells which process holds the agent', async () => {
+    it('says which process holds the agent key', async () => {
       const agent = `held ${randomUUID()}`;
       const holder = await open('--key', agent);
       const { code, err } = await send(['/py 1'], ['--key', agent]);

@@ -15,23 +15,23 @@ export function chatPython({ chat, sendHere }: Chats): void {
       expect(err).toMatch(/^err\nTraceback[\s\S]*ZeroDivisionError/);
     });
 
-    it('takes several lines, up to an empty one', async () => {
+    it('reads several lines up to an empty one', async () => {
       const block = ['/py', 'def double(n):', '    return 2 * n', 'y = double(4)', '', '/py y'];
       expect(await chat(...block)).toEqual({ code: 0, out: '8\n', err: '' });
       expect(await chat('/py def one():', '    return 1', '', '/py one()')).toEqual({ code: 0, out: '1\n', err: '' });
     });
 
-    it('takes an empty line inside of quotes or brackets as theirs', async () => {
+    it('reads on after an empty line inside quotes or brackets', async () => {
       expect(await chat('/py', 's = """a', '', 'b"""', '', '/py s')).toMatchObject({ out: "'a\\n\\nb'\n" });
       expect(await chat('/py sum([1,', '', '2])')).toMatchObject({ out: '3\n' });
     });
 
-    it('is nothing where nothing follows', async () => {
+    it('does nothing without code', async () => {
       expect(await chat('/py', '', '/py 1')).toEqual({ code: 0, out: '1\n', err: '' });
       expect(await chat('/py')).toEqual({ code: 0, out: '', err: '' });
     });
 
-    it('reset clears every name and keeps files', async () => {
+    it('reset clears every variable and keeps files', async () => {
       const { out } = await chat(
         '/py x = open("f.txt", "w").write("kept")',
         '/py reset',
@@ -40,7 +40,7 @@ export function chatPython({ chat, sendHere }: Chats): void {
       expect(out).toBe("(False, 'kept')\n");
     });
 
-    it('goes on after sys.exit, and after a death', async () => {
+    it('continues after sys.exit and after the kernel dies', async () => {
       const { code, out, err } = await chat(
         '/py import sys; sys.exit(3)',
         '/py 1',
@@ -51,7 +51,7 @@ export function chatPython({ chat, sendHere }: Chats): void {
       expect(err).toMatch(/called sys\.exit\(3\)[\s\S]*exit code 4[\s\S]*a new kernel/);
     });
 
-    it('takes the answers to input() from the next lines', async () => {
+    it('reads answers to input() from the next lines', async () => {
       expect(await chat('/py name = input("who? ")', 'Ada', '/py name')).toMatchObject({ code: 0, out: "'Ada'\n" });
     });
 
@@ -59,12 +59,12 @@ export function chatPython({ chat, sendHere }: Chats): void {
       ['an unclosed quote', '/py print("a', 'SyntaxError: unterminated string literal'],
       ['an unclosed bracket', '/py print((1', "SyntaxError: '(' was never closed"],
       ['a null byte', '/py x = "\0"', 'null bytes'],
-    ])('tells what is wrong with %s', async (_what, line, reason) => {
+    ])('says what is wrong with %s', async (_what, line, reason) => {
       const { code, err } = await chat(line);
       expect([code, err]).toEqual([1, expect.stringContaining(reason)]);
     });
 
-    it('takes lines of any length, in any script', async () => {
+    it('accepts lines of any length and script', async () => {
       const long = 'é'.repeat(500_000);
       expect(await chat(`/py len("${long}")`, '/py 名 = "日本 🎉"', '/py print(名)')).toEqual({
         code: 0,
@@ -89,13 +89,13 @@ export function chatPython({ chat, sendHere }: Chats): void {
       expect(err).toContain(reason);
     });
 
-    it('have nobody to answer them yet, and say how to run Python', async () => {
+    it('have no agent yet, and say how to run Python', async () => {
       const { code, out, err } = await chat('hello', '', '   ', '/py 1', 'x = 1');
       expect([code, out]).toEqual([1, '1\n']);
       expect(err.match(/No coding agent is chosen.\n.*\/py CODE/g)).toHaveLength(2);
     });
 
-    it('are Python with --auto-py, commands besides', async () => {
+    it('are Python with --auto-py, next to commands', async () => {
       const lines = [
         'x = 20',
         'def f(n):',

@@ -5,7 +5,7 @@ import type { Chats } from './pipes.ts';
 
 export function chatShell({ chat, sendHere, open, leave }: Chats): void {
   describe('/sh', () => {
-    it('runs in the sandbox and the folder of the code, and its output comes as it is', async () => {
+    it('runs in the sandbox and the folder of the code, and shows its output unchanged', async () => {
       const { code, out, err } = await chat(
         '/py open("f.txt", "w").write("from Python")',
         '/sh cat f.txt; echo; echo oops >&2; ls /etc/shadow',
@@ -14,7 +14,7 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
       expect(err).toMatch(/^oops\nls: .*\/etc\/shadow.*\n\[exit code 2\]\n$/);
     });
 
-    it('stays where it goes, and Python with it', async () => {
+    it('keeps its working folder, and Python uses it too', async () => {
       const lines = [
         '/sh mkdir -p "a b" && cd "a b"',
         '/sh pwd',
@@ -27,11 +27,11 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
       expect(await chat(...lines)).toEqual({ code: 0, out: `${folder.repeat(3)}/agent/workspace\n`, err: '' });
     });
 
-    it('goes where Python goes', async () => {
+    it('uses the working folder of Python', async () => {
       expect(await chat('/py import os; os.chdir("/tmp")', '/sh pwd')).toMatchObject({ out: '/tmp\n' });
     });
 
-    it('changes no name, not even the last value', async () => {
+    it('changes no variable, not even the last value', async () => {
       const lines = [
         '/py x = 5',
         '/py 41',
@@ -41,11 +41,11 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
       expect((await chat(...lines)).out).toBe("41\n(['x'], 5, 41)\n");
     });
 
-    it('works where the code has taken the names that it needs', async () => {
+    it('works even if the code has overwritten the names that it needs', async () => {
       expect(await chat('/py exec = open = os = print = None', '/sh echo works')).toMatchObject({ out: 'works\n' });
     });
 
-    it('takes quotes, newlines and any script as they are', async () => {
+    it('accepts quotes, newlines and any script unchanged', async () => {
       expect((await chat(`/sh echo "it's" 'a "b"' \\$HOME $((1 + 1)) 日本🎉`)).out).toBe(
         'it\'s a "b" $HOME 2 日本🎉\n',
       );
@@ -67,7 +67,7 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
       expect(err).toContain(reason);
     });
 
-    it('streams', async () => {
+    it('streams its output', async () => {
       const started = await open('--auto-sh');
       started.type('/sh echo first; while [ ! -e go ]; do :; done; echo second\n');
       await started.says('first');
@@ -79,22 +79,22 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
       expect(await leave(started)).toBe(0);
     });
 
-    it('does not wait for what it starts in the background', async () => {
+    it('does not wait for background processes', async () => {
       const { code, out } = await chat('/sh sleep 3600 & echo started', '/sh cd /tmp; sleep 3600 &', '/cwd');
       expect([code, out]).toEqual([0, 'started\n/tmp\n']);
     });
 
-    it('reads nothing of the chat', async () => {
+    it('does not read the input of the chat', async () => {
       expect(await chat('/sh cat; echo end', '/py 1')).toMatchObject({ out: 'end\n1\n' });
     });
 
-    it('is refused where nobody can confirm it', async () => {
+    it('is refused if nobody can confirm it', async () => {
       const { code, out, err } = await sendHere(['/sh echo ran', '/py 1', '/sh echo ran']);
       expect([code, out]).toEqual([1, '1\n']);
       expect(err).toMatch(/must be confirmed.*no terminal[\s\S]*--auto-sh[\s\S]*CELLA_AUTO_SH=1/);
     });
 
-    it('asks nobody with CELLA_AUTO_SH=1', async () => {
+    it('runs without asking with CELLA_AUTO_SH=1', async () => {
       const allowed = await sendHere(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '1' } });
       expect(allowed).toEqual({ code: 0, out: 'ran\n', err: '' });
       expect((await sendHere(['/sh echo ran'], [], { env: { CELLA_AUTO_SH: '0' } })).code).toBe(1);

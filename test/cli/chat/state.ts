@@ -6,7 +6,7 @@ import type { Chats } from './pipes.ts';
 
 export function chatState({ chat, send, sendHere }: Chats): void {
   describe('/undo', () => {
-    it('goes back cell by cell, and says what it did', async () => {
+    it('goes back cell by cell, and says what it undid', async () => {
       const { code, out, err } = await chat(
         '/py x = [1]',
         '/py x.append(2)',
@@ -19,7 +19,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       expect(err).toMatch(/^Undone: y = 3\ny is gone\..*\nUndone: x\.append\(2\)\nx: \[1, 2\] → \[1\]\..*\n$/);
     });
 
-    it('takes back where a shell command went, and does not count /cwd', async () => {
+    it('undoes the working folder of a shell command, and does not count /cwd', async () => {
       const { out, err } = await chat(
         '/py x = 1',
         '/sh cd /tmp',
@@ -41,14 +41,14 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       expect(err).toContain('/checkpoint NAME');
     });
 
-    it('goes back to before a cell that has killed its kernel', async () => {
+    it('goes back to before a cell that killed the kernel', async () => {
       const lines = ['/py x = 1', '/py x = 2; import os; os._exit(1)', '/undo', '/py x'];
       const { code, out, err } = await chat(...lines);
       expect([code, out]).toEqual([0, '1\n']);
       expect(err).toContain('Undone: x = 2; import os; os._exit(1)\n');
     });
 
-    it('reaches five cells', async () => {
+    it('goes back up to five cells', async () => {
       const cells = Array.from({ length: 7 }, (_, index) => `/py x = ${index}`);
       const { code, out } = await chat(...cells, ...Array(5).fill('/undo'), '/py x', '/undo');
       expect([code, out]).toEqual([0, '1\n']);
@@ -56,7 +56,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
   });
 
   describe('/checkpoint and /restore', () => {
-    it('go back to a moment, as often as one likes', async () => {
+    it('go back to a checkpoint any number of times', async () => {
       const lines = [
         '/py x = [1]',
         '/checkpoint clean start',
@@ -71,7 +71,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       );
     });
 
-    it('write to the data folder with --durable, and outlive a death and the chat', async () => {
+    it('write to the data folder with --durable, and survive the end of the kernel and the chat', async () => {
       const flags = ['--key', `durable ${randomUUID()}`];
       const lines = ['/py x = 1; import socket; s = socket.socket()', '/checkpoint --durable kept', '/py x = 2'];
       const { err } = await send([...lines, '/py import os; os._exit(1)', '/restore kept', '/py x'], flags);
@@ -86,7 +86,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       expect(out).toMatch(/^NAME +KIND +CREATED\na +live .*\nb +durable .*\n$/);
     });
 
-    it('need a name, and one that there is', async () => {
+    it('need a name, and an existing one to restore', async () => {
       const { code, err } = await chat(
         '/checkpoint',
         '/checkpoint --durable',
@@ -101,7 +101,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
   });
 
   describe('/fork', () => {
-    it('makes another agent with the same names, in the same folder', async () => {
+    it('creates another agent key with the same variables, in the same folder', async () => {
       const [from, to] = [`from ${randomUUID()}`, `to ${randomUUID()}`];
       const { code, err } = await sendHere(
         ['/py x = [1]; open("f.txt", "w").write("shared")', `/fork ${to}`, '/py x.append(2)'],
@@ -112,14 +112,14 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       expect((await sendHere(['/py x'], ['--key', from])).out).toBe('[1, 2]\n');
     });
 
-    it('keeps the agent of a chat without a name, since its folder is shared', async () => {
+    it('keeps the agent key of a chat without a name, because its folder is shared', async () => {
       const to = `to ${randomUUID()}`;
       const { err } = await chat('/py open("f.txt", "w").write("kept")', `/fork ${to}`);
       expect(err).toMatch(/"chat-\w+" is kept too/);
       expect((await sendHere(['/py open("f.txt").read()'], ['--key', to])).out).toBe("'kept'\n");
     });
 
-    it('needs a key that nobody has', async () => {
+    it('needs a key that is not in use', async () => {
       const agent = `mine ${randomUUID()}`;
       await sendHere(['/py 1'], ['--key', agent]);
       const { code, err } = await chat('/fork', `/fork ${agent}`);

@@ -48,7 +48,7 @@ const left = (before: readonly Process[]): Process[] =>
 const agents = (): string[] => readdirSync(join(cella.dataDir, 'agents')).filter((name) => name.startsWith('chat-'));
 
 describe('a chat at a terminal', () => {
-  it('greets, and keeps what one line defines for the next', async () => {
+  it('greets, and keeps definitions from line to line', async () => {
     const screen = await open();
     expect(await screen.text()).toMatch(/^Cella \d+\.\d+\.\d+, chat with "chat-\w{8}", deleted at the end\n/);
     expect(await say(screen, '/py x=123')).toBe('');
@@ -58,7 +58,7 @@ describe('a chat at a terminal', () => {
     await screen.shows(/\[ended with 0\]/);
   });
 
-  it('asks before a tool that requires approval in words that code can neither change nor follow with others', async () => {
+  it('asks before a tool that requires approval, in a text that code can neither change nor follow with its own', async () => {
     const [tools, work] = [join(cella.temporary, 'tools'), join(cella.temporary, 'work')];
     for (const folder of [tools, work]) mkdirSync(folder);
     writeFileSync(join(tools, 'drop.yaml'), 'name: drop\ndescription: Drops\ncommand: echo\nrequires_approval: true\n');
@@ -79,7 +79,7 @@ describe('a chat at a terminal', () => {
     await screen.shows(/look requires approval/);
   });
 
-  it('has names of its own, and resets no other', async () => {
+  it('has its own variables, and resets no other chat', async () => {
     const [one, other] = await Promise.all([open(), open()]);
     await say(one, '/py x = 123');
     expect(await say(other, '/py "x" in globals()')).toBe('False');
@@ -104,7 +104,7 @@ describe('a chat at a terminal', () => {
     expect(agents()).toEqual([]);
   });
 
-  it('leaves nothing behind when its window is closed', async () => {
+  it('leaves nothing behind when the terminal is closed', async () => {
     const screen = await open();
     await screen.type('/py while True: pass', 'Enter');
     const pid = await screen.pid();
@@ -135,7 +135,7 @@ describe('a chat at a terminal', () => {
     );
   });
 
-  it('tells how to go on with an agent that has a name', async () => {
+  it('says how to continue with a named agent key', async () => {
     const agent = `ada ${randomUUID().slice(0, 8)}`;
     const first = await open('--key', agent);
     expect(await first.text()).toContain(`chat with "${agent}"\n`);
@@ -148,7 +148,7 @@ describe('a chat at a terminal', () => {
 });
 
 describe('editing', () => {
-  it('completes commands, names and checkpoints, and brings lines back', async () => {
+  it('completes commands, variables and checkpoints, and recalls lines', async () => {
     const screen = await open();
     await screen.type('/p', 'Tab');
     await screen.shows(/^chat> \/py$/m);
@@ -165,7 +165,7 @@ describe('editing', () => {
     expect(await say(screen, '')).toBe('42');
   });
 
-  it('takes blocks, and drops one at Ctrl-C', async () => {
+  it('reads blocks, and drops one on Ctrl-C', async () => {
     const screen = await open();
     await screen.type('/py def f(n):', 'Enter');
     await screen.shows(/^\.\.\.$(?![\s\S])/m);
@@ -181,7 +181,7 @@ describe('editing', () => {
     expect(await say(screen, '/py f(1)')).toBe('2');
   });
 
-  it('clears the line at Ctrl-C, and interrupts what runs', async () => {
+  it('clears the line on Ctrl-C, and interrupts running code', async () => {
     const screen = await open();
     await screen.type('/py 1 / 0', 'C-c');
     await screen.shows(/^chat> \/py 1 \/ 0\^C\nchat>$/m);
@@ -202,7 +202,7 @@ describe('editing', () => {
     await screen.shows(/\[ended with 0\]/);
   });
 
-  it('shows what is printed later above the line that is typed', async () => {
+  it('shows later output above the line being typed', async () => {
     const screen = await open('--auto-sh');
     await say(screen, '/sh (while [ ! -e go ]; do sleep 0.05; done; echo from behind) &');
     await say(screen, '/py 1');
@@ -216,7 +216,7 @@ describe('editing', () => {
 });
 
 describe('/sh at a terminal', () => {
-  it('shows the command, and runs it only when it is confirmed', async () => {
+  it('shows the command, and runs it only after confirmation', async () => {
     const screen = await open();
     await screen.type('/sh echo "hello  there"; cd /tmp', 'Enter');
     const asked = await screen.shows(/Run this in the sandbox\? \[y\/N\]$/);
@@ -234,7 +234,7 @@ describe('/sh at a terminal', () => {
     await screen.shows(/\^C\nNot run\.\nchat>$/);
   });
 
-  it('is not confirmed by what was pasted along with it', async () => {
+  it('is not confirmed by text that was pasted with it', async () => {
     const screen = await open();
     await screen.type('/sh echo never\ry\r/py "pasted"\r');
     await screen.shows(/\[y\/N\]$/);
@@ -255,7 +255,7 @@ describe('/sh at a terminal', () => {
     expect(await say(screen, 'yes')).toBe('one\ntwo');
   });
 
-  it('is interrupted by Ctrl-C, and killed where it does not care', async () => {
+  it('is interrupted by Ctrl-C, and killed if it ignores that', async () => {
     const screen = await open('--auto-sh');
     await screen.type('/sh echo busy; sleep 3600', 'Enter');
     await screen.shows(/^busy$/m);
@@ -269,7 +269,7 @@ describe('/sh at a terminal', () => {
   });
 });
 
-it('looks like this', async () => {
+it('shows this transcript', async () => {
   const screen = await open('--auto-sh');
   await say(screen, '/py text, number = "日本", 41');
   await say(screen, '/checkpoint before');

@@ -66,7 +66,7 @@ function leaksIn(bytes: Buffer, secrets: readonly string[]): string[] {
 }
 
 describe('secrets', () => {
-  it('are in no file of the data folder but the admin’s own, and in nothing that is told', async () => {
+  it('are in no file of the data folder except the admin’s own, and in no response', async () => {
     const dataDir = mkdtempSync(join(folder, 'secrets-'));
     const storage = await FileStorage.open(dataDir);
     const { secrets, told } = await useEverything(storage, dataDir);
@@ -81,7 +81,7 @@ describe('secrets', () => {
     expect(scan()).toEqual([join(dataDir, 'admin-token')]);
   });
 
-  it('are in no key and no value of Redis', async () => {
+  it('are in no key or value of Redis', async () => {
     const dataDir = mkdtempSync(join(folder, 'secrets-'));
     await using storage = await RedisStorage.open(redis.url, { prefix: 'secrets' });
     const { secrets, told } = await useEverything(storage, dataDir);
@@ -101,7 +101,7 @@ describe('secrets', () => {
 });
 
 describe('a storage that fails', () => {
-  it('lets nobody in, and says so', async () => {
+  it('lets nobody log in, and says so', async () => {
     const server = await RedisServer.start();
     try {
       const dataDir = mkdtempSync(join(folder, 'gone-'));

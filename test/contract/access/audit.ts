@@ -15,7 +15,7 @@ const entryOf = (action: string, more: Partial<AuditEntry> = {}): AuditEntry => 
 });
 
 export function auditContract(open: OpenStorage): void {
-  it('keeps who did what to which session, when, from where and how it went', async () => {
+  it('records who did what to which session, when, from where and with which outcome', async () => {
     const { clock, set } = handClock(1000);
     const { again } = accessPlace(open);
     const { access } = await again({ clock });
@@ -40,7 +40,7 @@ export function auditContract(open: OpenStorage): void {
     ]);
   });
 
-  it('is numbered without a gap by several servers, and read in parts', async () => {
+  it('is numbered without gaps by several servers, and read in pages', async () => {
     const { again } = accessPlace(open);
     const [access, other] = [(await again()).access, (await again()).access];
     await Promise.all(
@@ -61,21 +61,21 @@ export function auditContract(open: OpenStorage): void {
     expect(await collect(access.audit.read(access.localAdmin(), { limit: 0 }))).toEqual([]);
   });
 
-  it('is read by admins alone', async () => {
+  it('can be read only by admins', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const attempt = async () => collect(access.audit.read(principal));
     expect((await failureOf(attempt())).code).toBe('FORBIDDEN');
   });
 
-  it('cuts what is endless, so that nobody fills the disk with a path', async () => {
+  it('truncates long texts, so that nobody can fill the disk with a path', async () => {
     const access = await openedAccess(open);
     await access.audit.append(entryOf('file.read', { target: `${'é'.repeat(1_000_000)}\ud800` }));
     const [record] = await collect(access.audit.read(access.localAdmin()));
     expect(record?.target).toBe('é'.repeat(300));
   });
 
-  it('lies under a key that no agent can have', async () => {
+  it('is stored under a key that no agent key can have', async () => {
     const { again } = accessPlace(open);
     const { access, storage } = await again();
     await access.audit.append(entryOf('login'));
@@ -84,7 +84,7 @@ export function auditContract(open: OpenStorage): void {
     expect(await collect(access.audit.read(access.localAdmin()))).toHaveLength(1);
   });
 
-  it('is kept to a size, oldest first', async () => {
+  it('is limited in size; the oldest entries are removed first', async () => {
     const access = await openedAccess(open, { auditLimits: { maxEvents: 3 } });
     for (let count = 0; count < 10; count += 1) await access.audit.append(entryOf(`a${count}`));
     await access.sweep();

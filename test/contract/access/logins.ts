@@ -19,7 +19,7 @@ export function loginContract(open: OpenStorage): void {
     expect((await failureOf(access.authenticate(login.cookie))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('of several at once with the same code are one', async () => {
+  it('with the same code at the same time succeed once', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     for (let round = 0; round < 5; round += 1) {
@@ -31,7 +31,7 @@ export function loginContract(open: OpenStorage): void {
     }
   });
 
-  it('do not begin with a code that is too old, or from before the clock was set back', async () => {
+  it('are refused for a code that is too old, or from before the clock was set back', async () => {
     const { clock, set } = handClock(100 * DAY_MS);
     const access = await openedAccess(open, { clock });
     const make = () => access.logins.createCode(access.localAdmin());
@@ -44,7 +44,7 @@ export function loginContract(open: OpenStorage): void {
     expect((await access.logins.redeem(fine.code)).principal.userName).toBe('local');
   });
 
-  it('end by logout, in every server, and by time', async () => {
+  it('end by logout on every server, and after their time', async () => {
     const { clock, set } = handClock(100 * DAY_MS);
     const { again } = accessPlace(open);
     const [one, other] = [(await again({ clock })).access, (await again({ clock })).access];
@@ -62,7 +62,7 @@ export function loginContract(open: OpenStorage): void {
     expect((await failureOf(one.logins.authenticate(second.cookie))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('by a token have its scopes, and end with it', async () => {
+  it('with a token have its scopes, and end with it', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const { token, info } = await access.tokens.create(principal, { name: 'look', scopes: ['view'] });
@@ -82,7 +82,7 @@ export function loginContract(open: OpenStorage): void {
     expect((await failureOf(access.logins.open(looker))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('make no other login and no token, and so cannot go on for ever', async () => {
+  it('cannot create other logins or tokens, so access ends with them', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const login = await access.logins.open(principal);
@@ -110,7 +110,7 @@ export function loginContract(open: OpenStorage): void {
     }
   });
 
-  it('of one user are so many: the oldest make room', async () => {
+  it('are limited per user: new ones replace the oldest', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const logins = [];
@@ -119,7 +119,7 @@ export function loginContract(open: OpenStorage): void {
     expect(outcomes.map(({ status }) => status === 'fulfilled')).toEqual([false, false, ...Array(50).fill(true)]);
   });
 
-  it('are refused for anything that is no cookie and no code', async () => {
+  it('are refused for an invalid cookie or code', async () => {
     const access = await openedAccess(open);
     for (const text of ['', 'x', '../users/local', '\0', 'é'.repeat(43), 'a'.repeat(43), 'x'.repeat(1_000_000)]) {
       expect((await failureOf(access.logins.redeem(text))).code).toBe('UNAUTHENTICATED');

@@ -10,7 +10,7 @@ const refusal = async (access: AccessControl, token: string) =>
   (await failureOf(access.sessionTokens.check(token))).details;
 
 export function sessionTokenContract(open: OpenStorage): void {
-  it('tell what they are bound to, in another server and after a restart too', async () => {
+  it('carry what they are bound to, also on another server and after a restart', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
     const { principal } = await newUser(access, 'ada');
@@ -21,7 +21,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect(await access.sessionTokens.check(token, binding)).toEqual({ ...binding, userId: principal.userId });
   });
 
-  it('a runner that forges another session’s id is refused, and told so', async () => {
+  it('refuse a runner that forges another session’s id, and say so', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const token = await access.sessionTokens.issue(principal, binding);
@@ -39,7 +39,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     }
   });
 
-  it('of another kind, forged, cut or put together from two are refused', async () => {
+  it('are refused if they are of another kind, forged, cut or combined from two', async () => {
     const access = await openedAccess(open);
     const user = await newUser(access, 'ada');
     const [one, two] = [
@@ -53,7 +53,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect((await failureOf(access.authenticate(one))).code).toBe('UNAUTHENTICATED');
   });
 
-  it('that are old are refused when they are replayed: the end of a turn takes effect on the next call', async () => {
+  it('are refused after the end of the turn, from the next call on', async () => {
     const { again } = accessPlace(open);
     const [here, there] = [(await again()).access, (await again()).access];
     const { principal } = await newUser(here, 'ada');
@@ -71,7 +71,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect(await refusal(here, old)).toEqual({ reason: 'unknown' });
   });
 
-  it('end after a day or when they are told to, and are swept then', async () => {
+  it('expire after a day or when they are ended, and are then removed', async () => {
     const { clock, set } = handClock(1_000_000);
     const { again } = accessPlace(open);
     const { access, storage } = await again({ clock });
@@ -88,7 +88,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect((await storage.documents.list('session-tokens')).documents).toEqual([]);
   });
 
-  it('with a limit let no more calls in than that, also of many at once in two servers', async () => {
+  it('with a limit allow no more calls than that, even with many at once on two servers', async () => {
     const { again } = accessPlace(open);
     const [here, there] = [(await again()).access, (await again()).access];
     const { principal } = await newUser(here, 'ada');
@@ -101,7 +101,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect(await refusal(here, token)).toEqual({ reason: 'used_up' });
   });
 
-  it('without a limit are counted, and their secret is stored nowhere', async () => {
+  it('without a limit are counted, and their secret is not stored', async () => {
     const { again } = accessPlace(open);
     const { access, storage } = await again();
     const { principal } = await newUser(access, 'ada');
@@ -113,7 +113,7 @@ export function sessionTokenContract(open: OpenStorage): void {
     expect(JSON.stringify(documents)).not.toContain(token.slice(-43));
   });
 
-  it('are no good once their user is disabled or gone, nor after their session was deleted', async () => {
+  it('are invalid after their user is disabled or deleted, or their session is deleted', async () => {
     const access = await openedAccess(open);
     const [ada, bob] = [await newUser(access, 'ada'), await newUser(access, 'bob')];
     const token = await access.sessionTokens.issue(ada.principal, binding);

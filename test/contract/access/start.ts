@@ -22,7 +22,7 @@ const tokenIn = (dataDir: string): string => readFileSync(join(dataDir, 'admin-t
 const modeOf = (path: string): string => (lstatSync(path).mode & 0o7777).toString(8);
 
 export function startContract(open: OpenStorage): void {
-  it('makes an admin and its token, for its user alone, whatever the umask', async () => {
+  it('creates an admin and its token, readable only for its user, whatever the umask', async () => {
     const { dataDir, again } = accessPlace(open);
     const umask = process.umask(0);
     const { access } = await again().finally(() => process.umask(umask));
@@ -35,7 +35,7 @@ export function startContract(open: OpenStorage): void {
     });
   });
 
-  it('uses the token that is there again, and does not write the file', async () => {
+  it('uses an existing token again, and does not write the file', async () => {
     const { dataDir, again } = accessPlace(open);
     await again();
     const before = [tokenIn(dataDir), statSync(join(dataDir, 'admin-token')).ino];
@@ -52,7 +52,7 @@ export function startContract(open: OpenStorage): void {
     ['endless', (path) => truncateSync(path, 1_000_000_000)],
     ['a pipe', (path) => void execFileSync('sh', ['-c', 'rm "$1" && mkfifo "$1"', 'sh', path])],
     ['a dangling link', (path) => void execFileSync('ln', ['-sfn', '/nowhere/at/all', path])],
-  ])('makes another one where the file is %s', async (_name, spoil) => {
+  ])('creates another one if the file is %s', async (_name, spoil) => {
     const { dataDir, again } = accessPlace(open);
     await again();
     spoil(join(dataDir, 'admin-token'));
@@ -62,7 +62,7 @@ export function startContract(open: OpenStorage): void {
     expect(lstatSync(access.adminTokenPath).isFile()).toBe(true);
   });
 
-  it('follows no link, neither to read nor to write', async () => {
+  it('follows no link when it reads or writes', async () => {
     const { dataDir, again } = accessPlace(open);
     await again();
     const [path, elsewhere] = [join(dataDir, 'admin-token'), join(dataDir, 'elsewhere')];
@@ -88,7 +88,7 @@ export function startContract(open: OpenStorage): void {
     expect(modeOf(access.adminTokenPath)).toBe('600');
   });
 
-  it('makes another one where the file has the token of somebody who is no admin', async () => {
+  it('creates another one if the token in the file belongs to a user who is not an admin', async () => {
     const { dataDir, again } = accessPlace(open);
     const { access } = await again();
     const { token } = await newUser(access, 'ada', 'admin');
@@ -97,14 +97,14 @@ export function startContract(open: OpenStorage): void {
     expect((await other.authenticate(tokenIn(dataDir))).userId).toBe('local');
   });
 
-  it('fails with the path and the reason where the file cannot be written', async () => {
+  it('fails with the path and the reason if the file cannot be written', async () => {
     const { dataDir, again } = accessPlace(open);
     mkdirSync(join(dataDir, 'admin-token', 'folder'), { recursive: true });
     const error = await failureOf(again());
     expect(error).toMatchObject({ code: 'STORAGE_FAILED', message: expect.stringContaining('admin-token') });
   });
 
-  it('finds everything again after a restart', async () => {
+  it('keeps everything after a restart', async () => {
     const { again } = accessPlace(open);
     const first = (await again()).access;
     const { token, principal } = await newUser(first, 'ada');

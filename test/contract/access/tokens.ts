@@ -11,7 +11,7 @@ const refusal = async (access: AccessControl, token: string): Promise<string> =>
   (await failureOf(access.authenticate(token))).code;
 
 export function tokenContract(open: OpenStorage): void {
-  it('tell whose they are and what for, in another server and after a restart too', async () => {
+  it('carry user and scopes, also on another server and after a restart', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
     const { token, principal } = await newUser(access, 'ada');
@@ -20,7 +20,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(await (await again()).access.authenticate(token)).toEqual(principal);
   });
 
-  it('that are forged, cut, lengthened or put together from two are refused', async () => {
+  it('are refused if they are forged, cut, extended or combined from two', async () => {
     const access = await openedAccess(open);
     const [ada, bob] = [await newUser(access, 'ada'), await newUser(access, 'bob')];
     const secretOf = (token: string) => token.slice(-43);
@@ -65,7 +65,7 @@ export function tokenContract(open: OpenStorage): void {
     expect((await access.authenticate(ada.token)).userName).toBe('ada');
   });
 
-  it('are refused with the same words, whatever is wrong with them', async () => {
+  it('are refused with the same error, whatever is wrong with them', async () => {
     const { clock, set } = handClock(1000);
     const access = await openedAccess(open, { clock });
     const expired = (await newUser(access, 'ada', 'member', { expiresInMs: 10 })).token;
@@ -79,7 +79,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(new Set(errors.map((error) => JSON.stringify(error))).size).toBe(1);
   });
 
-  it('that are revoked are refused at the next call, in every server, also while they are in use', async () => {
+  it('are refused from the next call after they are revoked, on every server, even while in use', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     for (let round = 0; round < 10; round += 1) {
@@ -97,7 +97,7 @@ export function tokenContract(open: OpenStorage): void {
     }
   });
 
-  it('that are revoked between their use and the note of it do not come back', async () => {
+  it('are not restored if they are revoked while their last use is being recorded', async () => {
     const { again, dataDir } = accessPlace(open);
     const { access, storage } = await again();
     const { token, info } = await access.tokens.create(access.localAdmin(), { name: 'x' });
@@ -122,7 +122,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(await documents.get('tokens', info.id)).toBeUndefined();
   });
 
-  it('are revoked by their user, by an admin or by themselves, and unknown to everybody else', async () => {
+  it('can be revoked by their user, by an admin or by themselves, and do not exist for everybody else', async () => {
     const access = await openedAccess(open);
     const [ada, bob] = [await newUser(access, 'ada'), await newUser(access, 'bob')];
     const weak = await access.tokens.create(ada.principal, { name: 'weak', scopes: ['view'] });
@@ -139,7 +139,7 @@ export function tokenContract(open: OpenStorage): void {
     expect((await failureOf(access.tokens.revoke(access.localAdmin(), ada.tokenId))).code).toBe('NOT_FOUND');
   });
 
-  it('never give more than their maker has, nor more than their user may have', async () => {
+  it('never allow more than both their creator and their user may do', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     const made = await access.tokens.create(principal, { name: 'ci', scopes: ['use', 'tokens'] });
@@ -157,7 +157,7 @@ export function tokenContract(open: OpenStorage): void {
     expect((await failureOf(access.tokens.list(looker))).code).toBe('FORBIDDEN');
   });
 
-  it('are listed without their secret, in the order in which they were made', async () => {
+  it('are listed without their secret, in the order of creation', async () => {
     const { clock, set } = handClock(1000);
     const access = await openedAccess(open, { clock });
     const { principal, tokenId } = await newUser(access, 'ada');
@@ -179,7 +179,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(await access.tokens.list(access.localAdmin(), { user: 'ada' })).toEqual(listed);
   });
 
-  it('end when their time comes, and a clock that is set back does not bring them back', async () => {
+  it('expire, and stay expired if the clock is set back', async () => {
     const { clock, set } = handClock(1_000_000_000);
     const access = await openedAccess(open, { clock });
     const { token } = await newUser(access, 'ada', 'member', { expiresInMs: 60_000 });
@@ -199,7 +199,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(await refusal(access, token)).toBe('UNAUTHENTICATED');
   });
 
-  it('note when they were used, at most once a minute, also after the clock was set back', async () => {
+  it('record when they were last used, at most once a minute, also after the clock was set back', async () => {
     const { clock, set } = handClock(10_000_000);
     const { again } = accessPlace(open);
     const { access, storage } = await again({ clock });
@@ -225,7 +225,7 @@ export function tokenContract(open: OpenStorage): void {
     expect(await usedAt()).toBe(5_000_000);
   });
 
-  it('are refused with names, scopes or times that cannot be', async () => {
+  it('are refused with invalid names, scopes or times', async () => {
     const access = await openedAccess(open);
     const bad: unknown[] = [
       { name: '' },
@@ -245,7 +245,7 @@ export function tokenContract(open: OpenStorage): void {
     }
   });
 
-  it('of one user are so many and no more; those that have ended make room', async () => {
+  it('are limited per user; expired ones do not count', async () => {
     const { clock, set } = handClock(1000);
     const access = await openedAccess(open, { clock });
     const { principal } = await newUser(access, 'ada');

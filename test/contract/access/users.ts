@@ -5,7 +5,7 @@ import { failureOf, type OpenStorage } from '../storage/samples.ts';
 import { accessPlace, newUser, openedAccess } from './samples.ts';
 
 export function userContract(open: OpenStorage): void {
-  it('are made, listed, changed and found again after a restart', async () => {
+  it('are created, listed, changed, and kept after a restart', async () => {
     const { again } = accessPlace(open);
     const { access } = await again();
     const admin = access.localAdmin();
@@ -23,7 +23,7 @@ export function userContract(open: OpenStorage): void {
     expect((await other.users.list(admin, { after: page.next ?? '' })).items).toHaveLength(1);
   });
 
-  it('of one name are made once, by one of several at the same time', async () => {
+  it('with the same name are created once, even by several at the same time', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     const made = await Promise.allSettled(
@@ -36,7 +36,7 @@ export function userContract(open: OpenStorage): void {
     expect(new Set(refused)).toEqual(new Set(['USER_EXISTS']));
   });
 
-  it('keep every change where several make one at the same time', async () => {
+  it('keep every change if several callers change one at the same time', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     await one.users.create(one.localAdmin(), { name: 'ada' });
@@ -48,7 +48,7 @@ export function userContract(open: OpenStorage): void {
     expect(await one.users.find('ada')).toMatchObject({ role: 'viewer', disabled: true, quotas: { memoryMb: 5 } });
   });
 
-  it('that are disabled lose access at once, by token and by login, and get it back', async () => {
+  it('lose access at once when they are disabled, by token and by login, and get it back', async () => {
     const { again } = accessPlace(open);
     const [one, other] = [(await again()).access, (await again()).access];
     const { token, principal } = await newUser(one, 'ada');
@@ -62,7 +62,7 @@ export function userContract(open: OpenStorage): void {
     expect((await one.logins.authenticate(cookie)).userName).toBe('ada');
   });
 
-  it('that get another role have its scopes at the next call', async () => {
+  it('have the scopes of a new role from the next call on', async () => {
     const access = await openedAccess(open);
     const { token } = await newUser(access, 'ada', 'admin');
     expect((await access.authenticate(token)).scopes).toContain('admin');
@@ -70,7 +70,7 @@ export function userContract(open: OpenStorage): void {
     expect(await access.authenticate(token)).toMatchObject({ role: 'viewer', scopes: ['view', 'tokens'] });
   });
 
-  it('that are deleted leave nothing that a later user of the same name could be taken for', async () => {
+  it('leave nothing when they are deleted, so that a later user of the same name gets nothing', async () => {
     const access = await openedAccess(open);
     const { token, principal, tokenId } = await newUser(access, 'ada');
     const { cookie } = await access.logins.open(principal);
@@ -90,7 +90,7 @@ export function userContract(open: OpenStorage): void {
     expect(await access.users.find(principal.userId)).toBeUndefined();
   });
 
-  it('of whom somebody still holds a principal do nothing after they were deleted', async () => {
+  it('can do nothing after they are deleted, even with a principal from before', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     await access.users.delete(access.localAdmin(), principal.userId);
@@ -101,7 +101,7 @@ export function userContract(open: OpenStorage): void {
     expect((await failureOf(access.users.delete(access.localAdmin(), principal.userId))).code).toBe('NOT_FOUND');
   });
 
-  it('are not for members: they see themselves', async () => {
+  it('are visible only to admins; members see themselves', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
     await newUser(access, 'bob');
@@ -145,7 +145,7 @@ export function userContract(open: OpenStorage): void {
     },
   );
 
-  it('whose document is damaged harm nobody else, and local is mended at the next start', async () => {
+  it('are not affected by another user’s damaged document, and local is repaired at the next start', async () => {
     const { again } = accessPlace(open);
     const { access, storage } = await again();
     const { token } = await newUser(access, 'ada');

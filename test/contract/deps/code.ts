@@ -17,7 +17,7 @@ async function makeMark(place: Place): Promise<{ mark: string; code: string }> {
 }
 
 export function depsCode(): void {
-  it('code in a .pth file and in modules that Python loads by itself does not run on the host', async () => {
+  it('code in .pth files and in modules that Python loads by itself does not run on the host', async () => {
     const place = await openPlace();
     const { mark, code } = await makeMark(place);
     const files = { 'evil.pth': `import os; ${code}\n`, 'evil.py': `${code}\n`, 'sitecustomize.py': `${code}\n` };
@@ -34,20 +34,23 @@ export function depsCode(): void {
     expect(existsSync(mark)).toBe(true);
   });
 
-  it.each(['setup.py', 'pyproject.toml'])('a source that a wheel names by its URL is not built: %s', async (kind) => {
-    const place = await openPlace();
-    const { mark, code } = await makeMark(place);
-    const source = join(place.folder, 'evil-source');
-    await mkdir(source);
-    await writeFile(join(source, 'setup.py'), code);
-    await writeFile(join(source, 'backend.py'), code);
-    const backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n';
-    if (kind === 'pyproject.toml') await writeFile(join(source, kind), backend);
-    await makeWheel(place.wheels, 'names-source', { requires: [`evil-source @ file://${source}`] });
-    const { deps, context } = await openDeps({ place });
-    const { installed, failed } = await deps.add('names-source', context);
-    expect(installed).toEqual([]);
-    expect(failed[0]?.reason).toContain('would have to be built from source');
-    expect(existsSync(mark)).toBe(false);
-  });
+  it.each(['setup.py', 'pyproject.toml'])(
+    'a source package that a wheel names by its URL is not built: %s',
+    async (kind) => {
+      const place = await openPlace();
+      const { mark, code } = await makeMark(place);
+      const source = join(place.folder, 'evil-source');
+      await mkdir(source);
+      await writeFile(join(source, 'setup.py'), code);
+      await writeFile(join(source, 'backend.py'), code);
+      const backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n';
+      if (kind === 'pyproject.toml') await writeFile(join(source, kind), backend);
+      await makeWheel(place.wheels, 'names-source', { requires: [`evil-source @ file://${source}`] });
+      const { deps, context } = await openDeps({ place });
+      const { installed, failed } = await deps.add('names-source', context);
+      expect(installed).toEqual([]);
+      expect(failed[0]?.reason).toContain('would have to be built from source');
+      expect(existsSync(mark)).toBe(false);
+    },
+  );
 }

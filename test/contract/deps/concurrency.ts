@@ -37,7 +37,7 @@ export function depsTogether(): void {
     expect((await sets.manifest(current ?? ''))?.requirements).toEqual(['tiny-a', 'tiny-b<3']);
   });
 
-  it('two processes that build the same set end with one', async () => {
+  it('two processes that build the same set get one set', async () => {
     const place = await openPlace();
     const [one, other] = await Promise.all([addElsewhere(place, 'tiny-a'), addElsewhere(place, 'tiny-a')]);
     expect(one).toEqual(other);
@@ -46,7 +46,7 @@ export function depsTogether(): void {
     expect(await kept(opened)).toEqual({ sets: [one.set], builds: [] });
   });
 
-  it('two processes that add different packages lose neither, and a set of both is there', async () => {
+  it('two processes that add different packages keep both, and build a set with both', async () => {
     const place = await openPlace();
     const results = await Promise.all([addElsewhere(place, 'tiny-a'), addElsewhere(place, 'tiny-b<3')]);
     expect(results.map(({ installed }) => installed)).toEqual([['tiny-a'], ['tiny-b<3']]);
@@ -55,7 +55,7 @@ export function depsTogether(): void {
     expect(results.map(({ set }) => set)).toContain(await deps.current());
   });
 
-  it('a package that does not go with what another process has added meanwhile is taken back', async () => {
+  it('a package that conflicts with one that another process has just added is taken back', async () => {
     const inner = memoryDeps();
     const add = async (requirement: string) => {
       await inner.add('tiny-b<2');
@@ -68,7 +68,7 @@ export function depsTogether(): void {
     expect(await deps.list()).toEqual(['tiny-b<2']);
   });
 
-  it('what a killed process was building is ended with it and swept by the next', async () => {
+  it('the unfinished set of a killed process is removed by the next one', async () => {
     const place = await openPlace();
     const reached = Promise.withResolvers<void>();
     place.index.before = () => {

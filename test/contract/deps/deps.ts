@@ -11,7 +11,7 @@ import { processes } from '../../support/processes/processes.ts';
 
 export function depsContract(): void {
   describe('add', () => {
-    it('installs a package with what it needs, and keeps the requirement', async () => {
+    it('installs a package with its dependencies, and keeps the requirement', async () => {
       const { deps, sets, context } = await openDeps();
       const result = await deps.add('Tiny_A >= 1.0', context);
       expect(result).toMatchObject({ installed: ['tiny-a>=1.0'], failed: [] });
@@ -23,7 +23,7 @@ export function depsContract(): void {
       );
     });
 
-    it('makes a set of everything, and leaves the one before as it was', async () => {
+    it('builds a set of all packages, and does not change the previous set', async () => {
       const { deps, sets, context } = await openDeps();
       const first = await deps.add('tiny-b<2', context);
       const second = await deps.add(['tiny-b', 'tiny-a'], context);
@@ -34,7 +34,7 @@ export function depsContract(): void {
       expect(await pythonWith(sets, second.set, code)).toBe('2.1.0');
     });
 
-    it('installs one set once, however it is spelled and whoever asks', async () => {
+    it('installs a set once, whatever its spelling and callers', async () => {
       const place = await openPlace();
       const one = await openDeps({ place });
       const other = await openDeps({ place });
@@ -45,7 +45,7 @@ export function depsContract(): void {
       expect(place.index.requests).toHaveLength(asked);
     });
 
-    it('tells how far it is', async () => {
+    it('reports progress', async () => {
       const { deps, context, progress } = await openDeps();
       await deps.add('tiny-a', context);
       expect(progress[0]).toMatch(/^Installing tiny-a with pip \d/);
@@ -65,7 +65,7 @@ export function depsContract(): void {
       expect(await kept(opened)).toEqual({ sets: [result.set], builds: [] });
     });
 
-    it('refuses one package with two conditions, and takes the same twice', async () => {
+    it('refuses one package with two conditions, and accepts the same one twice', async () => {
       const { deps, context } = await openDeps();
       await expect(deps.add(['tiny-b', 'Tiny.B>1'], context)).rejects.toMatchObject({ code: 'DEPS_INVALID' });
       expect(await deps.add(['tiny-b', 'Tiny.B'], context)).toMatchObject({ installed: ['tiny-b'] });
@@ -73,7 +73,7 @@ export function depsContract(): void {
   });
 
   describe('remove', () => {
-    it('takes a package out of the configuration and of the next set, and says what stays', async () => {
+    it('removes a package from the configuration and the next set, and says what stays', async () => {
       const { deps, sets, context } = await openDeps({ store: memoryDeps('tiny-a', 'tiny-b') });
       const result = await deps.remove('Tiny_A', context);
       expect(result).toMatchObject({ removed: ['tiny-a'], failed: [], note: expect.stringContaining('until') });
@@ -82,14 +82,14 @@ export function depsContract(): void {
       expect(names).toEqual(['tiny-b']);
     });
 
-    it('leaves no set where nothing is left, and says where there was nothing to remove', async () => {
+    it('leaves no set if no package is left, and says if there was nothing to remove', async () => {
       const { deps, context } = await openDeps({ store: memoryDeps('tiny-b') });
       expect(await deps.remove('tiny-b', context)).toMatchObject({ removed: ['tiny-b'], set: null });
       expect(await deps.remove('tiny-b', context)).toMatchObject({ removed: [], note: expect.stringContaining('not') });
       expect(await deps.current()).toBeUndefined();
     });
 
-    it('takes one out that cannot be installed, also beside another such', async () => {
+    it('removes a package that cannot be installed, also next to another one', async () => {
       const { deps, context } = await openDeps({ store: memoryDeps('gone-one', 'gone-two', 'tiny-b') });
       const result = await deps.remove('gone-one', context);
       expect(result).toMatchObject({ removed: ['gone-one'], failed: [{ requirement: 'gone-two' }] });
@@ -98,7 +98,7 @@ export function depsContract(): void {
   });
 
   describe('sync', () => {
-    it('installs what was configured before, once', async () => {
+    it('installs configured packages once', async () => {
       const { deps, index, context } = await openDeps({ store: memoryDeps('tiny-a', 'tiny-b>=2') });
       expect(await deps.current()).toBeUndefined();
       const first = await deps.sync(context);
@@ -108,7 +108,7 @@ export function depsContract(): void {
       expect(await deps.sync(context)).toEqual(first);
     });
 
-    it('does nothing where nothing is configured', async () => {
+    it('does nothing without configured packages', async () => {
       const { deps, context } = await openDeps();
       expect(await deps.sync(context)).toEqual({ installed: [], failed: [], set: null });
     });
@@ -132,7 +132,7 @@ export function depsContract(): void {
   });
 
   describe('calls of the code', () => {
-    it('get plain values, with the path that the sandbox knows', async () => {
+    it('get plain values, with the path in the sandbox', async () => {
       const { deps, context } = await openDeps();
       const methods = deps.methods();
       const call: NamespaceCallContext = { ...context, whileAsking: (work) => work() };
@@ -158,7 +158,7 @@ export function depsContract(): void {
       ['deps.remove', {}],
       ['deps.list', { allow_runtime: true }],
       ['deps.sync', null],
-    ])('are refused where they are of another shape: %s %j', async (name, params) => {
+    ])('are refused if they have another shape: %s %j', async (name, params) => {
       const { deps, context, index } = await openDeps();
       const call: NamespaceCallContext = { ...context, whileAsking: (work) => work() };
       await expect(deps.methods()[name]?.perform(params, call)).rejects.toThrow();
@@ -206,7 +206,7 @@ export function depsContract(): void {
       expect(said).not.toMatch(/s3cr3t/);
     });
 
-    it('is what the operator says, not what the environment says', async () => {
+    it('is decided by the operator, not by the environment', async () => {
       const { deps, context } = await openDeps();
       const before = { ...process.env };
       Object.assign(process.env, { PIP_INDEX_URL: 'http://127.0.0.1:1/', PIP_NO_INDEX: '1', PYTHONPATH: '/nowhere' });

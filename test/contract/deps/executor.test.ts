@@ -28,7 +28,7 @@ async function place() {
 }
 
 describe('deps without a session', () => {
-  it('are for the Python of the executor, side by side in one data folder', async () => {
+  it('are for the Python of the executor, next to others in one data folder', async () => {
     const asked = vi.spyOn(ContainerExecutor.prototype, 'interpreter').mockResolvedValue(alpine);
     vi.spyOn(InProcessExecutor.prototype, 'interpreter').mockResolvedValue(pyodide);
     const options = await place();
@@ -45,7 +45,7 @@ describe('deps without a session', () => {
     expect(await files('cp314-wasm32')).toContain('pure.py');
   });
 
-  it('that cannot ask their Python say why, and are listed all the same', async () => {
+  it('are listed even if their Python does not answer, and the error says why', async () => {
     const down = new CellaError('ENGINE_UNREACHABLE', 'No engine answers.');
     vi.spyOn(ContainerExecutor.prototype, 'interpreter').mockRejectedValue(down);
     await using namespaces = await openNamespaces({ ...(await place()), executor: 'container' });
@@ -58,7 +58,7 @@ describe('deps without a session', () => {
     ['an image without containers', { image: 'alpine' }],
     ['an engine in WebAssembly', { executor: 'in-process', engine: 'unix:///x' }],
     ['a Python for a container', { executor: 'container', python: 'python3' }],
-  ] as const)('refuse what contradicts itself: %s', async (_what, options) => {
+  ] as const)('refuse contradicting options: %s', async (_what, options) => {
     await expect(openNamespaces({ ...(await place()), ...options })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 });

@@ -30,7 +30,7 @@ export function depsFaults(): void {
     expect(existsSync(options.folder)).toBe(false);
   });
 
-  it('a data folder that cannot hold packages is told as such', async () => {
+  it('a data folder that cannot hold packages is reported as such', async () => {
     const place = await openPlace();
     await writeFile(place.options.folder, 'a file where the folder should be');
     const { deps, context } = await openDeps({ place });
@@ -38,14 +38,14 @@ export function depsFaults(): void {
     expect(await deps.list()).toEqual([]);
   });
 
-  it('a stored requirement that is none reaches no installer', async () => {
+  it('an invalid stored requirement reaches no installer', async () => {
     const store = { ...memoryDeps(), list: async () => ['--index-url http://127.0.0.1/'] };
     const { deps, context, index } = await openDeps({ store });
     await expect(deps.sync(context)).rejects.toMatchObject({ code: 'DEPS_INVALID' });
     expect(index.requests).toEqual([]);
   });
 
-  describe('a failed install is reported with the installer’s reason and leaves the old set:', () => {
+  describe('a failed install is reported with the installer’s reason and keeps the previous set:', () => {
     const cases = [
       { name: 'no-such-package', reason: /No matching distribution found for no-such-package/ },
       { name: 'breaks-halfway', reason: /Bad CRC-32 for file 'halfway_two.py'/ },
@@ -81,7 +81,7 @@ export function depsFaults(): void {
     });
   });
 
-  it('an index that is down is named, is asked once for all, and works when it is back', async () => {
+  it('an index that is down is named, is asked once for all packages, and works when it is back', async () => {
     const { deps, context, index } = await openDeps();
     await index.down();
     const { installed, failed, set } = await deps.add(['tiny-a', 'tiny-b'], context);

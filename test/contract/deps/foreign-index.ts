@@ -35,7 +35,7 @@ const metadataOf = (name: string, ...requires: string[]) =>
 
 export function foreignIndex(): void {
   describe.each(['html', 'json'] as const)('in %s', (form) => {
-    it('is understood, with what a package needs', async () => {
+    it('is understood, with a package’s dependencies', async () => {
       const place = await openPlace();
       place.index.form = form;
       const { failure, names } = await install(place, 'tiny-a');
@@ -43,7 +43,7 @@ export function foreignIndex(): void {
       expect(names).toEqual(['tiny_a-1.0.0.dist-info', 'tiny_a.py', 'tiny_b-2.1.0.dist-info', 'tiny_b.py']);
     });
 
-    it('is believed where it says that a version was taken back, or is for another Python', async () => {
+    it('can say that a version was withdrawn, or is for another Python', async () => {
       const place = await openPlace();
       place.index.form = form;
       for (const version of ['1.0', '2.0', '3.0']) await makeWheel(place.wheels, 'a', { version, requiresPython: '' });
@@ -55,7 +55,7 @@ export function foreignIndex(): void {
       expect((await install(place, 'a==3.0')).names).toContain('a-3.0.dist-info');
     });
 
-    it('gives metadata alone, so that a version that does not fit is not fetched', async () => {
+    it('can serve metadata separately, so that an unsuitable version is not downloaded', async () => {
       const place = await openPlace();
       place.index.form = form;
       const metadata = metadataOf('a', 'tiny-b>=2');
@@ -70,7 +70,7 @@ export function foreignIndex(): void {
       expect(place.index.requests).not.toContain('/files/a-2.0-py3-none-any.whl');
     });
 
-    it('that promises another file is not believed', async () => {
+    it('is refused if a file differs from what it promised', async () => {
       const place = await openPlace();
       place.index.form = form;
       place.index.about = () => ({ sha256: 'ab'.repeat(32) });
@@ -82,7 +82,7 @@ export function foreignIndex(): void {
     });
   });
 
-  it('that says something else of a wheel than the wheel itself is not believed', async () => {
+  it('is refused if a wheel differs from what it said', async () => {
     const place = await openPlace();
     await makeWheel(place.wheels, 'a', { metadata: metadataOf('a', 'tiny-b') });
     place.index.about = (name) => (name.startsWith('a-') ? { metadata: metadataOf('a') } : {});
@@ -124,13 +124,13 @@ export function foreignIndex(): void {
     ['a page', { pageBytes: 100 }],
     ['a wheel', { wheelBytes: 100 }],
     ['all of it', { totalBytes: 900 }],
-  ])('that sends too much is left: %s', async (_what, limits) => {
+  ])('is given up if it sends too much: %s', async (_what, limits) => {
     const { failure, names } = await install(await openPlace(), 'tiny-a', { limits });
     expect(failure?.reason).toMatch(/larger than \d+ bytes/);
     expect(names).toEqual([]);
   });
 
-  it('that says nothing for too long is left', async () => {
+  it('is given up if it sends nothing for too long', async () => {
     const place = await openPlace();
     const hold = Promise.withResolvers<void>();
     place.index.before = () => hold.promise;
@@ -140,7 +140,7 @@ export function foreignIndex(): void {
     expect(failure?.scope).toBe('all');
   });
 
-  it('is joined by a second one, and by folders', async () => {
+  it('can be combined with a second one, and with folders', async () => {
     const place = await openPlace();
     const [wheels, folder] = [join(place.folder, 'other'), join(place.folder, 'more')];
     await makeWheel(wheels, 'second', { requires: ['third', 'tiny-b'] });
@@ -152,7 +152,7 @@ export function foreignIndex(): void {
     expect(await deps.add('second', context)).toMatchObject({ installed: ['second'], failed: [] });
   });
 
-  it('is not asked where there is to be none', async () => {
+  it('is not used with `noIndex`', async () => {
     const place = await openPlace();
     const source = PackageSource.parse({ wheelFolders: [place.wheels], noIndex: true });
     expect((await install(place, 'tiny-a', { source })).names).toContain('tiny_b.py');
@@ -162,7 +162,7 @@ export function foreignIndex(): void {
     expect(place.index.requests).toEqual([]);
   });
 
-  it('a folder of wheels that is not there is told', async () => {
+  it('a missing folder of wheels is reported', async () => {
     const place = await openPlace();
     const source = PackageSource.parse({ wheelFolders: ['/no/such/folder'], noIndex: true });
     expect((await install(place, 'tiny-a', { source })).failure?.reason).toContain('/no/such/folder');

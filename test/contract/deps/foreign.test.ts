@@ -12,4 +12,4 @@ describe.each([
 ] as const)('packages for another Python, with %s on the host', (_name, searchPath, installer) => {
   foreignContract(searchPath, installer);
 });
-describe('an index that is asked without an installer', foreignIndex);
+describe('an index, without an installer', foreignIndex);

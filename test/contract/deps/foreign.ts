@@ -17,7 +17,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     return { ...opened, filesOf };
   };
 
-  it('takes the wheels that fit it, and says who installed them', async () => {
+  it('installs compatible wheels, and says who installed them', async () => {
     const place = await openPlace();
     const tags = [
       'cp312-cp312-musllinux_1_2_x86_64',
@@ -45,7 +45,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     }
   });
 
-  it('asks it, and not the host, what a marker means', async () => {
+  it('evaluates markers for that Python, not for the host’s', async () => {
     const place = await openPlace();
     const requires = [
       'for-old; python_version < "3.10"',
@@ -66,7 +66,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(await names(pyodide)).toEqual(['asks', 'for-late', 'for-web']);
   });
 
-  it('takes the newest version that runs on it', async () => {
+  it('installs the newest version that runs on it', async () => {
     const place = await openPlace();
     await makeWheel(place.wheels, 'moves', { version: '3.0', requiresPython: '>=3.13' });
     await makeWheel(place.wheels, 'moves', { version: '2.0', requiresPython: '>=3.12.3' });
@@ -80,7 +80,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(versions).toEqual(['2.0', '1.0', '3.0']);
   });
 
-  describe('tells the real reason where nothing fits:', () => {
+  describe('says the real reason if nothing fits:', () => {
     it.each([
       [
         'native code alone',
@@ -121,7 +121,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     });
   });
 
-  it('has what fits of a configuration that others made, from one session to the next', async () => {
+  it('installs the compatible part of a configuration from others, in each session', async () => {
     const place = await openPlace();
     await makeWheel(place.wheels, 'native', { tag: 'cp312-cp312-musllinux_1_2_x86_64' });
     const store = memoryDeps();
@@ -147,7 +147,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(await other.deps.current()).toBeUndefined();
   });
 
-  it('adds what fits, and leaves out what does not', async () => {
+  it('adds the compatible packages, and leaves out the others', async () => {
     const place = await openPlace();
     await makeWheel(place.wheels, 'native', { tag: 'cp314-cp314-manylinux_2_28_x86_64' });
     const { deps, context } = await open(pyodide, place);
@@ -159,7 +159,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(await deps.list()).toEqual(['tiny-a']);
   });
 
-  it('keeps the sets of several Pythons side by side, and tells for which of them packages are there', async () => {
+  it('keeps the sets of several Pythons side by side, and says for which Python packages are installed', async () => {
     const place = await openPlace();
     const store = memoryDeps();
     const on = (python: Interpreter) => openDeps({ python: async () => python, searchPath, place, store });
@@ -177,7 +177,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect((await glibc.deps.status()).installed).toBe(false);
   });
 
-  it('makes sets as frozen as any, with scripts for whichever Python finds them', async () => {
+  it('builds read-only sets, with scripts for whichever Python finds them', async () => {
     const place = await openPlace();
     const files = { 'says.py': '', 'says-1.0.0.data/scripts/says-it': '#!python\nprint(1)\n' };
     await makeWheel(place.wheels, 'says', { files });
@@ -203,7 +203,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(await deps.add('tiny-a', context)).toMatchObject({ installed: ['tiny-a'], failed: [] });
   });
 
-  it('whoever asked can stop it, and nothing of it is left', async () => {
+  it('can be stopped by its caller, and leaves nothing behind', async () => {
     const place = await openPlace();
     const asked = Promise.withResolvers<void>();
     const hold = Promise.withResolvers<void>();
@@ -222,7 +222,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(await deps.list()).toEqual([]);
   });
 
-  it('has its time, and no more', async () => {
+  it('has a timeout', async () => {
     const place = await openPlace();
     const hold = Promise.withResolvers<void>();
     place.index.before = () => hold.promise;
@@ -232,7 +232,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
     expect(failed[0]?.reason).toContain('in time');
   });
 
-  it('a Python whose tag is no name of a folder is refused', async () => {
+  it('refuses a Python whose tag is not a folder name', async () => {
     const { deps, context } = await open({ ...alpine, tag: '../../elsewhere' });
     await expect(deps.add('tiny-a', context)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
   });

@@ -56,7 +56,7 @@ interface Recorded {
 }
 
 export function depsInstallers(): void {
-  it('uv is preferred, and told to take wheels only, for this Python, from where the operator says', async () => {
+  it('uv is preferred, and gets options for wheels only, this Python, and the operator’s sources', async () => {
     const place = await openPlace();
     const { searchPath, record } = await recordingUv(place);
     const source = { index: 'http://joe:pw@127.0.0.1:1/simple/', wheelFolders: ['/a folder'] };
@@ -79,7 +79,7 @@ export function depsInstallers(): void {
     expect(env.HOME).toBe(join(dirname(file), 'home'));
   });
 
-  it('an installer that says yes and installs something else is not believed', async () => {
+  it('an installer that reports success but installs something else is not trusted', async () => {
     const place = await openPlace();
     const { searchPath } = await recordingUv(place);
     const { deps, context } = await openDeps({ place, searchPath });
@@ -104,7 +104,7 @@ export function depsInstallers(): void {
     expect(await none.deps.list()).toEqual([]);
   });
 
-  it('something that is no Python is told as such', async () => {
+  it('a program that is not a Python is reported as such', async () => {
     const { deps, context } = await openDeps({ python: '/bin/true' });
     await expect(deps.add('tiny-b', context)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
   });

@@ -10,7 +10,7 @@ import { processes } from '../../support/processes/processes.ts';
 const installers = (folder: string) => processes().filter(({ command }) => command.includes(folder));
 
 export function depsStops(): void {
-  it('by whoever asked for it leaves no process, folder or requirement, and the next one works', async () => {
+  it('by its caller leaves no process, folder or requirement, and the next install works', async () => {
     const place = await openPlace();
     const stop = new AbortController();
     const reached = Promise.withResolvers<void>();
@@ -47,7 +47,7 @@ export function depsStops(): void {
     expect(await kept(opened)).toEqual({ sets: [], builds: [] });
   });
 
-  it('by the end of the sets is stopped for good', async () => {
+  it('by closing the sets stays stopped', async () => {
     const place = await openPlace();
     const reached = Promise.withResolvers<void>();
     place.index.before = () => {

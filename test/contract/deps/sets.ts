@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { openDeps } from '../../support/packages/deps.ts';
 
 export function depsSets(): void {
-  it('a set can be read by all and changed by none, down to its files, and holds no bytecode', async () => {
+  it('a set can be read by everybody and changed by nobody, down to its files, and contains no bytecode', async () => {
     const { deps, sets, context } = await openDeps();
     const { set } = await deps.add('tiny-a', context);
     const folder = join(await sets.folder(), set ?? '');
@@ -19,7 +19,7 @@ export function depsSets(): void {
     }
   });
 
-  it('a set says what is in it', async () => {
+  it('a set lists its contents', async () => {
     const { deps, sets, context } = await openDeps();
     const { set } = await deps.add('tiny-a', context);
     expect(await sets.manifest(set ?? '')).toMatchObject({

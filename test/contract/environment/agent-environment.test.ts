@@ -15,7 +15,7 @@ describe('in the sandbox', () => {
 });
 
 describe.skipIf(!canRunDocker)('with Docker', () => {
-  test('an image that Node does not run in is told', async () => {
+  test('an image in which Node does not run is reported', async () => {
     const node = await scratchFolder();
     await chmod(node, 0o755);
     await writeFile(join(node, 'node'), '#!/bin/sh\necho libstdc++.so.6 is missing >&2; exit 127\n', { mode: 0o755 });
@@ -24,7 +24,7 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
     await expect(openAgent({ session, node })).rejects.toMatchObject(told);
   });
 
-  test('what was installed under a umask that keeps others out is told, with what opens it', async () => {
+  test('a program that others cannot read because of the umask is reported, with the command that fixes it', async () => {
     const programs = await scratchFolder();
     await mkdir(join(programs, 'claude', '1.2.3'), { recursive: true });
     await chmod(programs, 0o755);
@@ -40,7 +40,7 @@ describe.skipIf(!canRunDocker)('with Docker', () => {
   agentSandboxContract(async () => ({ executor: 'container', engine: await sharedEngineWithImage() }), openContainer);
 });
 
-test('where code is not kept from the host, there is none', async () => {
+test('without isolation, there is none', async () => {
   const refused = { code: 'CAPABILITY_MISSING' };
   await expect(openAgent({ session: { sandbox: 'off' } })).rejects.toMatchObject(refused);
   await expect(openAgent({ session: { executor: 'in-process' } })).rejects.toMatchObject(refused);

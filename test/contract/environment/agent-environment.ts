@@ -44,7 +44,7 @@ type OpenHere = (options?: OpenAgent) => Promise<AgentSandbox>;
 const TEN_MB = 10_000_000;
 
 function programs(open: OpenHere): void {
-  test('takes 10 MB on its input, and gives them back', async () => {
+  test('gets 10 MB on its input, and returns them', async () => {
     const sandbox = await open();
     const input = Buffer.alloc(TEN_MB, 'every byte of it, ').toString();
     const { stdout, code } = await finish(sandbox, { argv: ['cat'] }, input);
@@ -52,7 +52,7 @@ function programs(open: OpenHere): void {
     expect(stdout === input).toBe(true);
   });
 
-  test('that does not read makes the host wait, and that reads no more does not', async () => {
+  test('makes the host wait if it does not read, and stops that when it closes its input', async () => {
     const sandbox = await open();
     const late = `
 process.on('SIGTERM', () => {
@@ -84,7 +84,7 @@ console.log('ready');`;
     await deaf.exited;
   });
 
-  test('has its input closed where nobody feeds it, and begins where it is told', async () => {
+  test('gets a closed input by default, and starts in the given folder', async () => {
     const sandbox = await open();
     const { paths } = sandbox;
     expect(await finish(sandbox, { argv: ['sh', '-c', 'cat; pwd'] })).toMatchObject({
@@ -95,7 +95,7 @@ console.log('ready');`;
     expect(nowhere).toMatchObject({ code: 127, problem: expect.stringContaining('No such file') });
   });
 
-  test('finds Node, and cannot change what it is given', async () => {
+  test('finds Node, and cannot change the folders of programs', async () => {
     const sandbox = await open({ gateway: await openGateway() });
     const { app, node, runner, gateway } = sandbox.paths;
     const code = `
@@ -110,7 +110,7 @@ console.log(process.execPath, process.version, refused.length);`;
     expect(stdout).toBe(`${node}/node ${process.version} 7\n`);
   });
 
-  test('that takes more memory than there is, is killed, and told as such; address space alone costs nothing', async () => {
+  test('is killed if it uses too much memory, with that reason; address space alone costs nothing', async () => {
     const sandbox = await open({ session: { limits: { memoryMb: 192 } } });
     const reserved = 'new WebAssembly.Memory({ initial: 1, maximum: 65536 }); console.log("lives");';
     expect(await finish(sandbox, script(sandbox, reserved))).toMatchObject({ stdout: 'lives\n', code: 0 });
@@ -119,7 +119,7 @@ console.log(process.execPath, process.version, refused.length);`;
     expect(await finish(sandbox, { argv: ['echo', 'next'] })).toMatchObject({ stdout: 'next\n', outOfMemory: false });
   });
 
-  test('that uses up its processor time is ended, and one past the number of processes is not begun', async () => {
+  test('is ended at its CPU limit, and is not started past the number of processes', async () => {
     const sandbox = await open({ session: { limits: { cpuSeconds: 1, processes: 32 } } });
     const python = (code: string) => finish(sandbox, { argv: ['python3', '-c', code] });
     expect(await python('while True: pass')).toMatchObject({ signal: 'SIGXCPU' });
@@ -164,7 +164,7 @@ function endings(open: OpenHere): void {
   const living = async (sandbox: AgentSandbox) =>
     Number((await finish(sandbox, { argv: ['sh', '-c', LIVING] })).stdout);
 
-  test('with all that it started: at its word, after its time, or at once', async () => {
+  test('with all processes that it started: on request, at its timeout, or at once', async () => {
     const sandbox = await open();
     const alone = await living(sandbox);
     const gentle = await begin(sandbox, 'process.exit(7);');
@@ -179,7 +179,7 @@ function endings(open: OpenHere): void {
     expect(await living(sandbox)).toBeLessThanOrEqual(alone);
   });
 
-  test('and leaves nothing, also where it has killed or stopped whoever stands over it', async () => {
+  test('and leaves nothing, even if it has killed or stopped its monitor', async () => {
     const sandbox = await open();
     const alone = await living(sandbox);
     const orphan = 'trap "" TERM HUP; setsid sleep 1000 & kill -KILL $PPID; sleep 1000';
@@ -204,7 +204,7 @@ function endings(open: OpenHere): void {
 }
 
 function host(open: OpenHere): void {
-  test('is out of reach, but for the one socket that leads there', async () => {
+  test('is out of reach, except for the one socket to the gateway', async () => {
     const tcp = createServer((socket) => socket.end('host'));
     tcp.listen(0, '0.0.0.0');
     await once(tcp, 'listening');
@@ -231,7 +231,7 @@ console.log(JSON.stringify([Object.keys(networkInterfaces()), ...(await Promise.
     expect(JSON.parse(stdout)).toEqual([['lo'], 'gateway', ...refused]);
   });
 
-  test('lets it reach listed hosts alone, through its proxy, and is told of every other', async () => {
+  test('allows only listed hosts, through its proxy, and reports every other', async () => {
     const web = createHttpServer((_request, response) => response.end('listed')).listen(0, '127.0.0.1');
     await once(web, 'listening');
     onTestFinished(() => void web.close());
@@ -253,7 +253,7 @@ for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
       .toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed' }]);
   });
 
-  test('gives nothing of its own environment away', async () => {
+  test('passes on none of its environment', async () => {
     process.env.CELLA_TEST_SECRET = 'hush-hush';
     onTestFinished(() => {
       delete process.env.CELLA_TEST_SECRET;
@@ -268,7 +268,7 @@ for url in ('http://127.0.0.1:${port}/', 'http://other.example/'):
 }
 
 function besideAKernel(openHere: OpenHere, settings: () => Promise<SessionOptions>, open: Open): void {
-  test('has its files and its user, and a gateway that the kernel does not see', async () => {
+  test('shares files and user with the kernel, and has a gateway that the kernel does not see', async () => {
     const [dataDir, cwd] = [await scratchFolder(), await scratchFolder()];
     await chmod(cwd, 0o777);
     const same = { ...(await settings()), dataDir, agentKey: 'both' };

@@ -36,7 +36,7 @@ except BlockingIOError:
 
 export function environmentExecContract(environment: () => Environment): void {
   describe('programs', () => {
-    it('get their arguments as they are: commands were joined into shell strings', async () => {
+    it('get their arguments unchanged: commands were joined into shell strings', async () => {
       const args = ['a b', '"', "'", '$(touch pwned)', '`x`', '*', '\n', '', '-c', 'ü\u{1f40d}', ';exit 3', '|'];
       const { stdout, exit } = await python(environment(), 'import json, sys\nprint(json.dumps(sys.argv[1:]))', {
         args,
@@ -46,7 +46,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect(await environment().listFiles('', 'pwned')).toEqual([]);
     });
 
-    it('see the variables that they are given, and none of this process', async () => {
+    it('see the given variables, and none of this process', async () => {
       process.env.CELLA_TEST_SECRET = 'sk-canary';
       const env = { GIVEN: 'a "b"\n$(c)' };
       const { stdout } = await python(environment(), 'import json, os\nprint(json.dumps(dict(os.environ)))', { env });
@@ -57,7 +57,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect(Object.keys(seen).filter((name) => /VITEST|NODE_|npm_/.test(name))).toEqual([]);
     });
 
-    it('begin in the workspace, or in a folder of it', async () => {
+    it('start in the workspace, or in a folder of it', async () => {
       const { WORKSPACE_DIR, HOME_DIR } = environment().getBasePaths();
       await environment().writeFile('here/file', 'x');
       const cwd = async (path?: string) =>
@@ -72,7 +72,7 @@ export function environmentExecContract(environment: () => Environment): void {
       await expect(cwd(`${WORKSPACE_DIR}-evil`)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     });
 
-    it('that cannot begin say so', async () => {
+    it('that cannot start say so', async () => {
       const start = async (argv: string[], env = {}) => (await environment().exec(argv, { env })).exited;
       await expect(start(['no-such-program'])).rejects.toMatchObject({ code: 'EXEC_FAILED' });
       await expect(start(['/etc/passwd'])).rejects.toMatchObject({ code: 'EXEC_FAILED' });
@@ -81,7 +81,7 @@ export function environmentExecContract(environment: () => Environment): void {
       await expect(start(['python3'], { 'A=B': 'x' })).rejects.toMatchObject({ code: 'EXEC_FAILED' });
     });
 
-    it('end with a code or by a signal: a death by signal is never exit 0', async () => {
+    it('end with an exit code or a signal: a signal is never exit code 0', async () => {
       const end = async (script: string) => (await python(environment(), `import os, signal, sys\n${script}`)).exit;
       expect(await end('sys.exit(0)')).toEqual({ code: 0 });
       expect(await end('sys.exit(3)')).toEqual({ code: 3 });
@@ -89,7 +89,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect(await end('signal.signal(15, signal.SIG_DFL)\nos.kill(os.getpid(), 15)')).toEqual({ signal: 'SIGTERM' });
     });
 
-    it('read text and bytes as their input, and its end where there is none', async () => {
+    it('read text and bytes as their input, and nothing without input', async () => {
       const echo = 'import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())';
       expect((await python(environment(), echo)).stdout).toBe('');
       expect((await python(environment(), echo, { stdin: '' })).stdout).toBe('');
@@ -101,7 +101,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect((await python(environment(), 'pass', { stdin: bytes })).exit).toEqual({ code: 0 });
     });
 
-    it('can be talked to line by line', async () => {
+    it('can exchange lines with the caller', async () => {
       const script = 'import sys\nfor line in sys.stdin: print("heard", line.strip(), flush=True)\nprint("over")';
       const { stdin, stdout, exited } = await environment().exec(['python3', '-c', script], { stdin: 'pipe' });
       const lines = linesOf(stdout);
@@ -115,7 +115,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect(await exited).toEqual({ code: 0 });
     });
 
-    it('keep their two outputs apart, whole, and there to be read after the end', async () => {
+    it('have two separate, complete outputs, which can be read after the end', async () => {
       const script = 'import sys\nsys.stdout.buffer.write(bytes(range(256)) * 100)\nsys.stderr.write("e" * 20000)';
       const { stdout, stderr, exited } = await environment().exec(['python3', '-c', script]);
       await exited;
@@ -126,7 +126,7 @@ export function environmentExecContract(environment: () => Environment): void {
       expect(large.stdout.length).toBe(8_000_000);
     });
 
-    it('wait where nobody reads', async () => {
+    it('wait if nobody reads', async () => {
       const script = `
 import os, sys
 os.set_blocking(1, False)
@@ -147,7 +147,7 @@ print("waits" if sent < 50_000_000 else "all taken", file=sys.stderr)`;
       expect((await Promise.all(runs)).map(({ stdout }) => stdout.trim())).toEqual([...'01234567']);
     });
 
-    it('are asked to end before they are killed', async () => {
+    it('get SIGTERM before they are killed', async () => {
       const script = `
 import os, signal, time
 def stop(*_):
@@ -165,7 +165,7 @@ time.sleep(600)`;
       kill();
     });
 
-    it('are killed with everything that they have started, also what left them and takes no TERM', async () => {
+    it('are killed with everything that they started, even detached processes that ignore SIGTERM', async () => {
       const { stdout, exited, kill } = await environment().exec(['python3', '-c', STUBBORN]);
       await once(stdout, 'data');
       expect((await python(environment(), LOCKED)).stdout).toBe('locked\n');
@@ -174,13 +174,13 @@ time.sleep(600)`;
       expect((await python(environment(), LOCKED)).stdout).toBe('free\n');
     });
 
-    it('leave nothing behind when they end by themselves', async () => {
+    it('leave nothing behind when they end', async () => {
       const script = STUBBORN.replace('print("ready", flush=True)\ntime.sleep(600)', '');
       expect((await python(environment(), script)).exit).toEqual({ code: 0 });
       expect((await python(environment(), LOCKED)).stdout).toBe('free\n');
     });
 
-    it('end with the signal of whoever asked for them', async () => {
+    it('end when their caller’s signal aborts', async () => {
       const over = new AbortController();
       const script = 'import time\nprint("ready", flush=True)\ntime.sleep(600)';
       const { stdout, exited } = await environment().exec(['python3', '-c', script], { signal: over.signal });

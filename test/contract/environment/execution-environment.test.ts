@@ -87,7 +87,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
   afterAll(() => environment?.cleanup());
   const query = (steps: Step[], more: Partial<Query> = {}) => all(environment.executeQuery(asked(steps, more)));
 
-  it('prepares the workspace: what is there already stays', async () => {
+  it('prepares the workspace, and keeps existing files', async () => {
     const workspaceFiles = [
       { path: 'src/a.txt', content: 'a' },
       { path: '../b', content: 'b' },
@@ -111,7 +111,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     ]);
   });
 
-  it('keeps the newer of two: an old transcript overwrote a newer one', async () => {
+  it('keeps the newer of two transcripts: an old one overwrote a newer one', async () => {
     const prepare = (text: string) => environment.prepareSession({ transcript: { conversation: 'talk', text } });
     expect(await environment.readSessionTranscript('talk')).toBeUndefined();
     expect(await prepare('one\ntwo\n')).toMatchObject({ transcript: 'written' });
@@ -124,7 +124,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     expect((await environment.readSessionTranscript('talk')) === longer).toBe(true);
   });
 
-  it('does not wait for a transcript that is a pipe, nor hold one without end', async () => {
+  it('does not wait for a transcript that is a pipe, or read one without end', async () => {
     const { HOME_DIR } = environment.getBasePaths();
     const code = `mkfifo "$0/pipe" && echo "A long story" > "$0/endless"`;
     const made = await environment.environment.exec(['/bin/sh', '-c', code, HOME_DIR]);
@@ -136,7 +136,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     await expect(small.readSessionTranscript('endless')).rejects.toMatchObject({ code: 'TOO_LARGE' });
   });
 
-  it('streams the events of a query, and its end as the last', async () => {
+  it('streams the events of a query, the end last', async () => {
     const events = await query([{ say: 'hello' }, { show: 'profile' }, { show: 'cwd' }, { show: 'env' }]);
     expect(events.at(-1)).toMatchObject({ type: 'ended', status: 'completed', usage: { input: 1, output: 2 } });
     const [hello, shown = '', cwd, env = ''] = said(events);
@@ -146,7 +146,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     expect(env).not.toMatch(/VITEST|NODE_OPTIONS|cst_/);
   });
 
-  it('asks for permissions, and nothing is allowed where nobody answers', async () => {
+  it('asks for permissions, and allows nothing if nobody answers', async () => {
     const answers: [string, Awaited<ReturnType<NonNullable<Query['permit']>>>][] = [
       ['Write', { allowed: true }],
       ['Bash', { allowed: false, reason: 'not "now"\n$(x)' }],
@@ -162,7 +162,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     expect(JSON.parse(said(await query([{ ask: 'Write' }]))[0] ?? '')).toMatchObject({ allowed: false });
   });
 
-  it('cancels a query, also while a permission waits', async () => {
+  it('cancels a query, even while a permission is pending', async () => {
     for (const steps of [
       [{ say: 'x' }, { wait: true }],
       [{ say: 'x' }, { ask: 'Write' }, { wait: true }],
@@ -178,7 +178,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     }
   });
 
-  it('tells a failed turn as its end, and a runner that is gone as an error', async () => {
+  it('reports a failed turn as its end, and a dead runner as an error', async () => {
     expect((await query([{ fail: 'overloaded' }])).at(-1)).toMatchObject({
       type: 'ended',
       status: 'failed',
@@ -206,13 +206,13 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     await expect(instead('sys.stdout.write("x" * 9_000_000)')).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
   });
 
-  it('takes a prompt of 1 MB, and refuses one that no line can hold', async () => {
+  it('takes a prompt of 1 MB, and refuses one that is too long for a line', async () => {
     const long = 'x"\n'.repeat(350_000);
     expect(said(await query([{ say: long }]))[0] === long).toBe(true);
     await expect(query([{ say: 'x'.repeat(9_000_000) }])).rejects.toMatchObject({ code: 'TOO_LARGE' });
   });
 
-  it('tells of changes in the workspace and in a transcript', async () => {
+  it('reports changes in the workspace and in a transcript', async () => {
     await using stack = new AsyncDisposableStack();
     const stop = new AbortController();
     stack.defer(() => stop.abort());
@@ -227,7 +227,7 @@ describe.each(kinds)('an execution environment, %s', (kind) => {
     }
   });
 
-  it('refuses hostile names, an unknown agent, and to let an agent do everything where it is not isolated', async () => {
+  it('refuses hostile names, an unknown agent, and `bypass` without isolation', async () => {
     for (const name of ['', 'a"b', 'a\nb', '$(x)', '../claude']) {
       await expect(create(name)).rejects.toMatchObject({ code: 'INVALID_NAME' });
       await expect(create('scripted', { rules: { [name]: 'x' } })).rejects.toMatchObject({ code: 'INVALID_NAME' });

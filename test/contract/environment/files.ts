@@ -19,7 +19,7 @@ const ODD = [
 
 export function environmentFilesContract(environment: () => Environment): void {
   describe('files', () => {
-    it('keep bytes as they are, also where there are none: an empty file read as missing', async () => {
+    it('keep bytes unchanged, also zero bytes: an empty file was read as missing', async () => {
       const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7) % 256);
       await environment().writeFile('bin/data', bytes);
       expect(Buffer.from(await environment().readBytes('bin/data')).equals(bytes)).toBe(true);
@@ -49,7 +49,7 @@ export function environmentFilesContract(environment: () => Environment): void {
       expect(await python(environment(), change)).toMatchObject({ exit: { code: 0 }, stderr: '' });
     });
 
-    it('may have any name', async () => {
+    it('can have any name', async () => {
       const files = ODD.map((name) => ({ path: `odd/${name}/${name}`, content: name }));
       expect(await environment().writeFiles(files)).toEqual(files.map(({ path }) => ({ path, ok: true })));
       for (const { path, content } of files) expect(await environment().readFile(path)).toBe(content);
@@ -59,7 +59,7 @@ export function environmentFilesContract(environment: () => Environment): void {
       expect(new Set(JSON.parse(stdout))).toEqual(new Set(ODD));
     });
 
-    it('can be 10,000, written and listed at once', async () => {
+    it('can be written and listed 10,000 at once', async () => {
       const files = Array.from({ length: 10_000 }, (_, index) => ({
         path: `many/${index % 10}/file ${index}.txt`,
         content: index % 3 === 0 ? '' : String(index),
@@ -96,7 +96,7 @@ export function environmentFilesContract(environment: () => Environment): void {
       await expect(environment().listFiles('none')).rejects.toMatchObject({ code: 'NOT_FOUND' });
     });
 
-    it('tell of each of many how it went', async () => {
+    it('report the result for each of many', async () => {
       await environment().writeFile('folder/file', 'x');
       const paths = ['good', '../bad', 'folder', 'folder/file/below', '/etc/cella-test', 'also good'];
       const results = await environment().writeFiles(paths.map((path) => ({ path, content: path })));
@@ -110,7 +110,7 @@ export function environmentFilesContract(environment: () => Environment): void {
       expect(await environment().readFile('twice')).toBe('2');
     });
 
-    it('outside of its folders are not reached by any path: /workspace-evil passed the /workspace check', async () => {
+    it('outside of its folders cannot be reached by any path: /workspace-evil passed the /workspace check', async () => {
       const { WORKSPACE_DIR, HOME_DIR } = environment().getBasePaths();
       const outside = [
         '../x',
@@ -136,7 +136,7 @@ export function environmentFilesContract(environment: () => Environment): void {
       }
     });
 
-    it('outside of its folders are not reached by links: symlinks passed the /workspace check', async () => {
+    it('outside of its folders cannot be reached by links: symlinks passed the /workspace check', async () => {
       const links =
         'import os\nos.symlink("/etc", "link")\nos.symlink("/etc/passwd", "secret")\nos.symlink("/tmp/new", "new")';
       await python(environment(), links);
@@ -153,13 +153,13 @@ export function environmentFilesContract(environment: () => Environment): void {
       expect((await python(environment(), 'print(open("link/passwd").read().count("mine"))')).stdout).toBe('0\n');
     });
 
-    it('of a kind that nobody can read to the end are refused', async () => {
+    it('that never end are refused', async () => {
       await python(environment(), 'import os\nos.mkfifo("pipe")');
       await expect(environment().readFile('pipe')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
       await expect(environment().readFile('pipe/x')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     });
 
-    it('are watched from the moment that `watch` resolves', async () => {
+    it('are watched as soon as `watch` resolves', async () => {
       const stop = new AbortController();
       await environment().writeFile('watched/old', 'x');
       const changes = await environment().watch('watched', { signal: stop.signal });

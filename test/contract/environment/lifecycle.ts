@@ -32,8 +32,8 @@ export function environmentLifeContract(opened: () => Opened): void {
     return { ...where, folder: await mkdtemp(join(where.folder, 'other-')) };
   };
 
-  describe('life', () => {
-    it('says what it is', async () => {
+  describe('lifecycle', () => {
+    it('describes itself', async () => {
       const { environment, where } = opened();
       expect(environment).toMatchObject({ kind: where.kind, isolated: where.kind !== 'local' });
       expect(JSON.parse(JSON.stringify(environment.handle()))).toEqual(environment.handle());
@@ -46,7 +46,7 @@ export function environmentLifeContract(opened: () => Opened): void {
       expect(await environment.poll()).toBeUndefined();
     });
 
-    it('goes on in another process after the host was killed: the same id and files, and what ran has ended', async () => {
+    it('continues in another process after the host was killed: same id and files, and its programs have ended', async () => {
       const where = await elsewhere();
       const first = spawn(process.execPath, [host, JSON.stringify(where), HOLDS_LOCK], {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -68,7 +68,7 @@ export function environmentLifeContract(opened: () => Opened): void {
       expect(await environment.poll()).toBeUndefined();
     });
 
-    it('ends with all that runs in it, and keeps its files', async () => {
+    it('ends with all its processes, and keeps its files', async () => {
       const environment = await openEnvironment(await elsewhere());
       const { stdout, exited } = await environment.exec(['python3', '-c', HOLDS_LOCK]);
       await once(stdout, 'data');
@@ -81,7 +81,7 @@ export function environmentLifeContract(opened: () => Opened): void {
       await environment.terminate();
     });
 
-    it('that is lost under a program says so, and the program has not ended well', async () => {
+    it('that is lost during a program says so, and the program has not succeeded', async () => {
       // A local one has nothing around it that could be lost.
       if (opened().where.kind === 'local') return;
       await using environment = await openEnvironment(await elsewhere());
@@ -94,7 +94,7 @@ export function environmentLifeContract(opened: () => Opened): void {
       expect(await environment.readFile('kept')).toBe('by the first host');
     });
 
-    it('is not found by a handle that is none', async () => {
+    it('is not found by an invalid handle', async () => {
       const { where, environment } = opened();
       const handle = environment.handle();
       const bad = [

@@ -22,7 +22,7 @@ async function capabilitiesOf(lend: Open): Promise<Capabilities> {
 
 export function capabilitiesContract(open: Open, lend = open): void {
   describe('its capabilities', () => {
-    it('are five, and none is missing that the executor must have', async () => {
+    it('are five, and the executor has all that it must have', async () => {
       await using session = await lend();
       const { capabilities, executor } = session;
       expect(Object.keys(capabilities).sort()).toEqual([...MAY_LACK['in-process']].sort());
@@ -77,7 +77,7 @@ export function capabilitiesContract(open: Open, lend = open): void {
       expect({ status, end: death?.signal }).toEqual({ status: 'interrupted', end });
     });
 
-    it('trueRollback: a moment outlives its kernel with all of its memory, or is CHECKPOINT_GONE', async () => {
+    it('trueRollback: a snapshot outlives its kernel with all of its memory, or is CHECKPOINT_GONE', async () => {
       await using session = await open();
       await session.run('steps = iter(range(10)); next(steps)');
       await session.checkpoint({ name: 'first step' });

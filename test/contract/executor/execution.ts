@@ -6,7 +6,7 @@ import type { Open } from '../../support/kernels/session.ts';
 /** `lend`: for whoever does not mind what the kernel has run before. */
 export function executionContract(open: Open, lend = open): void {
   describe('execution', () => {
-    it('runs each statement once, a trailing expression with a side effect included', async () => {
+    it('runs each statement once, including a trailing expression with a side effect', async () => {
       await using session = await lend();
       await session.run('calls = []');
       const result = await session.run('calls.append("statement")\ncalls.append("expression") or len(calls)');
@@ -14,13 +14,13 @@ export function executionContract(open: Open, lend = open): void {
       expect((await session.run('calls')).value).toEqual(['statement', 'expression']);
     });
 
-    it('keeps names from one cell to the next', async () => {
+    it('keeps variables between cells', async () => {
       await using session = await lend();
       await session.run('x = 20\ndef double(n): return n * 2');
       expect((await session.run('double(x) + 2')).value).toBe(42);
     });
 
-    it('has no value where the last statement is none, or the value is None', async () => {
+    it('has no value if the last statement is not an expression, or its value is None', async () => {
       await using session = await lend();
       for (const code of ['x = 1', 'None', 'if True:\n    5', '', '# only a comment', '\n\n']) {
         const result = await session.run(code);
@@ -67,7 +67,7 @@ export function executionContract(open: Open, lend = open): void {
       expect(result.value).toEqual(['__main__', 5, '__main__']);
     });
 
-    it('tells a comparison, which is a value, from an assignment, which is none', async () => {
+    it('distinguishes a comparison, which is a value, from an assignment, which is not', async () => {
       await using session = await lend();
       await session.run('x = 1');
       for (const code of ['x <= 1', 'x >= 1', 'x == 1', '\n\nx <= 1', 'y = 2\nx == 1', 'x=2;x==2']) {
@@ -89,7 +89,7 @@ export function executionContract(open: Open, lend = open): void {
       expect((await session.run('[n async for n in numbers()]')).value).toEqual([0, 1, 2]);
     });
 
-    it('has one event loop for all cells, on which tasks go on between them', async () => {
+    it('has one event loop for all cells; tasks keep running between them', async () => {
       await using session = await open();
       await session.run('import asyncio\nasync def me(): return asyncio.get_running_loop()');
       await session.run('first = await me()');
@@ -109,7 +109,7 @@ export function executionContract(open: Open, lend = open): void {
       expect((await session.run('task.done()')).value).toBe(true);
     });
 
-    it('goes on with its other tasks when one of them exits', async () => {
+    it('keeps its other tasks running when one of them exits', async () => {
       await using session = await lend();
       const background = session.background()[Symbol.asyncIterator]();
       await session.run(
@@ -142,7 +142,7 @@ export function executionContract(open: Open, lend = open): void {
       expect((await session.run(code)).value).toBe('not_defined_anywhere');
     });
 
-    it('is left by sys.exit, and the kernel lives on', async () => {
+    it('ends with sys.exit, and the kernel stays alive', async () => {
       await using session = await lend();
       expect(await session.run('x = 1\nimport sys\nsys.exit()\nx = 2')).toMatchObject({ status: 'ok' });
       expect(await session.run('sys.exit(3)')).toMatchObject({
@@ -154,7 +154,7 @@ export function executionContract(open: Open, lend = open): void {
       expect((await session.run('x')).value).toBe(1);
     });
 
-    it('takes null bytes and lone surrogates in code for a SyntaxError', async () => {
+    it('treats null bytes and lone surrogates in code as a SyntaxError', async () => {
       await using session = await lend();
       for (const code of ['x = 1\ny = "\0"', 'x = 1\ny = "\ud800"']) {
         const { status, error } = await session.run(code);
@@ -167,7 +167,7 @@ export function executionContract(open: Open, lend = open): void {
   });
 
   describe('an exception', () => {
-    it('is an error with the source lines of the cells it came through, and no frame of ours', async () => {
+    it('is an error with the source lines of its cells, and no frame of Cella', async () => {
       await using session = await open();
       await session.run('def deep(n):\n    return 1 / n  # here it breaks');
       const { status, error } = await session.run('x = 1\ndeep(0)');
@@ -181,7 +181,7 @@ export function executionContract(open: Open, lend = open): void {
       expect(error?.traceback.match(/File /g)).toHaveLength(2);
     });
 
-    it('shows what it was caused by, and what it was raised while handling', async () => {
+    it('shows its cause and context', async () => {
       await using session = await lend();
       const { error } = await session.run(
         'try:\n    try:\n        {}["k"]\n    except KeyError:\n        int("x")\nexcept ValueError as e:\n    raise RuntimeError("top") from e',
@@ -194,20 +194,20 @@ export function executionContract(open: Open, lend = open): void {
       expect(error?.traceback).not.toContain('cella_kernel');
     });
 
-    it('points at the right lines where text holds what only str.splitlines takes for a line end', async () => {
+    it('points at the right lines even if text contains line separators that only str.splitlines knows', async () => {
       await using session = await lend();
       const { error } = await session.run('s = """a\x0cb\u2028c\x1cd"""\nraise ValueError("here")');
       expect(error?.traceback).toContain('line 2, in <module>\n    raise ValueError("here")');
     });
 
-    it('keeps what ran before it', async () => {
+    it('keeps the effects of the code before it', async () => {
       await using session = await lend();
       const result = await session.run('x = 1\nprint("said")\nraise ValueError\nx = 2');
       expect(result).toMatchObject({ status: 'error', stdout: 'said\n' });
       expect((await session.run('x')).value).toBe(1);
     });
 
-    it('in an awaited coroutine shows the cell, and no frame of ours', async () => {
+    it('in an awaited coroutine shows the cell, and no frame of Cella', async () => {
       await using session = await lend();
       const { error } = await session.run('async def f():\n    raise ValueError("async")\nawait f()');
       expect(error?.traceback).toContain('line 2, in f\n    raise ValueError("async")');
@@ -240,14 +240,14 @@ export function executionContract(open: Open, lend = open): void {
   });
 
   describe('a syntax error', () => {
-    it('of an exception points at the very expression, also in a last line without an end', async () => {
+    it('of an exception points at the exact expression, also in a last line without a newline', async () => {
       await using session = await lend();
       const { error } = await session.run('x = 1\nvalue = x / 0 + x');
       const [line = '', carets = ''] = error?.traceback.split('\n').slice(2) ?? [];
       expect(line.slice(carets.indexOf('~') < 0 ? 0 : carets.indexOf('~'))).toMatch(/^x \/ 0|^ *value/);
     });
 
-    it('is an error, with the line and a caret, and nothing of the cell has run', async () => {
+    it('is an error with the line and a caret, and runs nothing of the cell', async () => {
       await using session = await open();
       const { status, error } = await session.run('x = 1\nprint("ran")\ny = = 2');
       expect(status).toBe('error');
@@ -266,7 +266,7 @@ export function executionContract(open: Open, lend = open): void {
   });
 
   describe('inspect.getsource', () => {
-    it('gives functions, lambdas, classes, methods and nested ones as the cell wrote them', async () => {
+    it('returns the source of functions, lambdas, classes and methods, also nested ones', async () => {
       await using session = await lend();
       await session.run(
         'import inspect\ndef f():\n    # a comment\n    return 1\n\nclass A:\n    def m(self):\n        return 2\n    class B:\n        x = 3',
@@ -283,7 +283,7 @@ export function executionContract(open: Open, lend = open): void {
       expect(await source('C')).toBe('    class C:\n        y = 5\n');
     });
 
-    it('gives what was defined last, and the old one for what is still held', async () => {
+    it('returns the latest definition, and the old one for an old object', async () => {
       await using session = await lend();
       await session.run('import inspect\ndef f(): return 1\nclass A: x = 1\nold = f');
       await session.run('def f(): return 2\nclass A: x = 2');

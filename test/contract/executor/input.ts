@@ -29,7 +29,7 @@ const caught = 'try:\n    print("got", input("? "))\nexcept EOFError as error:\n
 
 export function inputContract(open: Open, lend = open): void {
   describe('input', () => {
-    it('is asked and answered in every cell, the fifth as the first', async () => {
+    it('works in every cell, the fifth like the first', async () => {
       await using session = await lend();
       for (let cell = 1; cell <= 5; cell++) {
         const asked: string[] = [];
@@ -43,7 +43,7 @@ export function inputContract(open: Open, lend = open): void {
       }
     });
 
-    it('comes after what was printed before it', async () => {
+    it('comes after earlier output', async () => {
       await using session = await lend();
       const seen: string[] = [];
       await session.run('print("one")\ninput("two")\nprint("three")', {
@@ -56,7 +56,7 @@ export function inputContract(open: Open, lend = open): void {
       expect(seen).toEqual(['one\n', 'two', 'three\n']);
     });
 
-    it('keeps the answer as it is: empty, quotes, newlines, any character', async () => {
+    it('gets the answer unchanged: empty, quotes, newlines, any character', async () => {
       await using session = await lend();
       for (const text of ['', '"\'\\', 'é😀', 'two\nlines', '\ud800', '\0']) {
         expect((await session.run('input()', { onInput: () => text })).value).toBe(text);
@@ -76,7 +76,7 @@ export function inputContract(open: Open, lend = open): void {
       expect(asked).toMatchObject([{ prompt: 'key: ', password: true }]);
     });
 
-    it('by sys.stdin is read line by line', async () => {
+    it('through sys.stdin is read line by line', async () => {
       await using session = await lend();
       const answers = ['first', 'second'];
       const onInput = () => answers.shift() ?? Promise.reject(new Error('no more'));
@@ -84,7 +84,7 @@ export function inputContract(open: Open, lend = open): void {
       expect(value).toEqual(['first\n', 'second\n']);
     });
 
-    it('in a thread is answered too', async () => {
+    it('works in a thread', async () => {
       await using session = await lend();
       if (await lacks(session, 'threads')) return;
       const code =
@@ -92,7 +92,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await session.run(code, { onInput: ({ prompt }) => `${prompt}!` })).value).toEqual(['t!']);
     });
 
-    it('in many threads at once gives each its own answer', async () => {
+    it('in many threads at once returns the right answer to each', async () => {
       await using session = await lend();
       if (await lacks(session, 'threads')) return;
       const code = [
@@ -149,7 +149,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await background.next()).value).toMatchObject({ text: expect.stringMatching(/^EOF: .*no cell/) });
     });
 
-    it('of a kernel that has died is not answered by what was meant for it in the next', async () => {
+    it('of a dead kernel is not answered in the next kernel', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       let late = 0;
@@ -173,13 +173,13 @@ export function inputContract(open: Open, lend = open): void {
       expect((await rest()).stdout).toBe('EOF: not today\n');
     });
 
-    it('that nobody answers in time is an EOFError', async () => {
+    it('that times out is an EOFError', async () => {
       await using session = await open({ inputTimeoutMs: 60_000 });
       const events = await collect(session.stream(caught, { inputTimeoutMs: 30 }));
       expect(events.at(-1)).toMatchObject({ status: 'ok', stdout: expect.stringMatching(/^EOF: nobody answered/) });
     });
 
-    it('with nobody there to answer is an EOFError at once', async () => {
+    it('without anybody to answer is an EOFError at once', async () => {
       await using session = await lend();
       const result = await session.run('input("anyone? ")');
       expect(result).toMatchObject({ status: 'error', error: { name: 'EOFError' } });
@@ -187,7 +187,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await session.run('import sys\nsys.stdin.read()')).value).toBe('');
     });
 
-    it('of a cell whose reader has left is an EOFError at once', async () => {
+    it('of a cell whose reader has stopped is an EOFError at once', async () => {
       await using session = await lend();
       const asking = 'print("first", flush=True)\ntry: input()\nexcept EOFError as error: asked = str(error)';
       for await (const event of session.stream(asking)) {
@@ -205,7 +205,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await session.run(caught, { onInput })).stdout).toContain('the person left');
     });
 
-    it('with a prompt of millions of characters is asked with a part of it', async () => {
+    it('with a prompt of millions of characters shows a part of it', async () => {
       await using session = await lend();
       const { value } = await session.run('input("p" * 5_000_000)', {
         onInput: ({ prompt }) => `${prompt.length > 1000}`,
@@ -213,7 +213,7 @@ export function inputContract(open: Open, lend = open): void {
       expect(value).toBe('true');
     });
 
-    it('is answered once: a second answer, and one to nobody, are refused', async () => {
+    it('accepts one answer, and refuses a second one and one to no question', async () => {
       await using session = await lend();
       await expect(session.answerInput(1, 'x')).rejects.toMatchObject({ code: 'INPUT_NOT_PENDING' });
       const { request, rest } = await untilAsked(session, 'input()');
@@ -223,7 +223,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await rest()).value).toBe('first');
     });
 
-    it('can be interrupted, and its late answer goes to no one', async () => {
+    it('can be interrupted, and a late answer is discarded', async () => {
       await using session = await lend();
       const { request, rest } = await untilAsked(session, 'input("wait ")');
       expect(await session.interrupt()).toBe(true);
@@ -232,7 +232,7 @@ export function inputContract(open: Open, lend = open): void {
       expect((await session.run('input()', { onInput: () => 'own' })).value).toBe('own');
     });
 
-    it('can be interrupted at any moment of asking and answering', async () => {
+    it('can be interrupted at any point of asking and answering', async () => {
       await using session = await lend();
       for (let round = 0; round < 150; round++) {
         let asked = 0;

@@ -23,7 +23,7 @@ describe('mistakes of earlier systems', () => {
     }
   });
 
-  it('stderr that nobody reads does not lock up the kernel', async () => {
+  it('stderr without a reader does not block the kernel', async () => {
     await using session = await open();
     const result = await session.run(
       'import sys\nfor n in range(20_000): print("a line of warnings", n, file=sys.stderr)\n"done"',
@@ -37,7 +37,7 @@ describe('mistakes of earlier systems', () => {
     expect((await session.run('1')).value).toBe(1);
   });
 
-  it('an endless print with no reader comes to a halt, and can be stopped', async () => {
+  it('an endless print without a reader pauses, and can be stopped', async () => {
     await using session = await open();
     const code = `
 count = open("count", "wb", buffering=0)
@@ -60,7 +60,7 @@ while True:
     expect((await session.run('1')).value).toBe(1);
   });
 
-  it('twelve megabytes without a newline pass, and the session goes on', async () => {
+  it('twelve megabytes without a newline arrive, and the session continues', async () => {
     await using session = await open();
     const events = await collect(session.stream('print("x" * 12_000_000, end="")'));
     const bytes = events.reduce((sum, event) => sum + (event.type === 'stdout' ? event.text.length : 0), 0);
@@ -68,7 +68,7 @@ while True:
     expect((await session.run('1')).value).toBe(1);
   });
 
-  it('a run that is timed out stops, and none of its late output comes out in the next', async () => {
+  it('an execution that times out stops, and none of its late output appears in the next', async () => {
     await using session = await open();
     const result = await session.run('n = 0\nwhile True:\n    n += 1\n    print("old", n)', { timeoutMs: 100 });
     expect(result.status).toBe('timeout');
@@ -78,7 +78,7 @@ while True:
     expect(second.value).toBe(first.value);
   });
 
-  it('os.system writes into the output, never into the protocol', async () => {
+  it('os.system writes to the output, never into the protocol', async () => {
     await using session = await open();
     const forged = '{"type":"result","status":"ok"}';
     const result = await session.run(
@@ -94,7 +94,7 @@ while True:
     expect(await session.run('for x in:\n    pass')).toMatchObject({ status: 'error', error: { name: 'SyntaxError' } });
   });
 
-  it('a reply belongs to its request: after a timeout the next caller gets its own', async () => {
+  it('a reply belongs to its request: after a timeout, the next caller gets its own', async () => {
     await using session = await open({ graceMs: 50 });
     const stubborn = 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass\n"old"';
     const runs = [
@@ -108,21 +108,21 @@ while True:
     expect(results.map(({ execution }) => execution)).toEqual([1, 2, 3, 4]);
   });
 
-  it('a character that is cut between two chunks is put together again', async () => {
+  it('a character that is split between two chunks is joined again', async () => {
     await using session = await open();
     const text = '€é😀'.repeat(200_000);
     const events = await collect(session.stream('print("a" + "€é😀" * 200_000, end="")'));
     expect(events.map((event) => (event.type === 'stdout' ? event.text : '')).join('')).toBe(`a${text}`);
   });
 
-  it('a list of more than a thousand items comes back whole', async () => {
+  it('a list of more than a thousand items arrives whole', async () => {
     await using session = await open();
     const result = await session.run('[[n] for n in range(5000)]');
     expect(result.value).toEqual(Array.from({ length: 5000 }, (_, n) => [n]));
     expect(result.truncated).toBeUndefined();
   });
 
-  it('runs at the same time each get their own result', async () => {
+  it('concurrent executions each get their own result', async () => {
     await using session = await open();
     const results = await Promise.all(Array.from({ length: 20 }, (_, n) => session.run(`print(${n}); ${n}`)));
     expect(results.map(({ value, stdout }) => [value, stdout])).toEqual(
@@ -130,7 +130,7 @@ while True:
     );
   });
 
-  it('a kernel that stood ready has no variables of whoever came before', async () => {
+  it('a spare has no variables of earlier users', async () => {
     const dataDir = await scratchFolder();
     await using holder = await open({ dataDir, agentKey: 'owner of spares', spares: 1 });
     for (let round = 0; round < 3; round++) {
@@ -148,7 +148,7 @@ while True:
     }
   });
 
-  it('what is unknown is refused: an unknown checkpoint was acknowledged', async () => {
+  it('an unknown checkpoint is refused: it was acknowledged', async () => {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'known' });
@@ -163,7 +163,7 @@ while True:
     expect((await session.run('x')).value).toBe(1);
   });
 
-  it('what was changed is as before: a rollback changed nothing', async () => {
+  it('a rollback restores changed variables: it changed nothing', async () => {
     await using session = await open();
     await session.run('kept = [1]; import sys');
     const code = 'kept.append(2); added = 3; del sys';
@@ -185,7 +185,7 @@ while True:
     expect(fastest).toBeLessThan(500);
   });
 
-  it('a quote in a variable of the environment breaks no cell', async () => {
+  it('a quote in an environment variable breaks no cell', async () => {
     const value = `'"""\\\n'); import os; os._exit(1) #`;
     await using session = await open({ env: { QUOTED: value } });
     expect((await session.run('import os\nos.environ["QUOTED"]')).value).toBe(value);

@@ -24,7 +24,7 @@ const textOf = (events: readonly ExecutionEvent[], type: 'stdout' | 'stderr') =>
 
 export function outputContract(open: Open, lend = open): void {
   describe('output', () => {
-    it('comes on two streams, each whole and in its order, before the result', async () => {
+    it('arrives on two streams, each complete and in order, before the result', async () => {
       await using session = await lend();
       const events = await collect(
         session.stream('import sys\nfor n in range(2000):\n    print("out", n)\n    print("err", n, file=sys.stderr)'),
@@ -35,7 +35,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(resultOf(events)).toMatchObject({ stdout: lines('out'), stderr: lines('err') });
     });
 
-    it('streams while the code still runs', async () => {
+    it('is streamed while the code runs', async () => {
       await using session = await lend();
       const seen: string[] = [];
       for await (const event of session.stream('print("early", end="")\ninput()\nprint("late", end="")')) {
@@ -45,7 +45,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(seen).toEqual(['early', 'input_request', 'late', 'result']);
     });
 
-    it('streams without a newline or a flush from code that never ends', async () => {
+    it('is streamed without a newline or a flush from code that never ends', async () => {
       await using session = await lend();
       const events = session.stream('print("no newline", end="")\nwhile True: pass');
       let first: string | undefined;
@@ -58,7 +58,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(first).toBe('no newline');
     });
 
-    it('streams by a write function that an earlier cell kept', async () => {
+    it('is streamed through a write function that an earlier cell kept', async () => {
       await using session = await lend();
       await session.run("import sys, time\nprint('first')\ntime.sleep(0.05)\nwrite = sys.stdout.write");
       const first = Promise.withResolvers<void>();
@@ -97,14 +97,14 @@ export function outputContract(open: Open, lend = open): void {
       expect(result.stderr).toBe('2 err\nraw err\n');
     });
 
-    it('of C code that does not flush comes with its own cell', async () => {
+    it('of C code that does not flush arrives with its own cell', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import ctypes\nctypes.CDLL(None).printf(b"unflushed");');
       expect(result.stdout).toBe('unflushed');
     });
 
-    it('of a fork of the code is captured, and the fork ends with the cell', async () => {
+    it('of a forked process is captured, and that process ends with the cell', async () => {
       await using session = await lend();
       if (await lacks(session, 'subprocesses')) return;
       const result = await session.run(
@@ -114,7 +114,7 @@ export function outputContract(open: Open, lend = open): void {
       expect((await session.run('1')).value).toBe(1);
     });
 
-    it('keeps a character whole that is written byte by byte', async () => {
+    it('keeps a character whole if it is written byte by byte', async () => {
       await using session = await lend();
       const result = await session.run(
         'import os, time\nfor byte in "é😀".encode():\n    os.write(1, bytes([byte]))\n    time.sleep(0.005)',
@@ -122,19 +122,19 @@ export function outputContract(open: Open, lend = open): void {
       expect(result.stdout).toBe('é😀');
     });
 
-    it('that is no UTF-8 comes with replacements, and text after it is whole', async () => {
+    it('with invalid UTF-8 gets replacement characters, and later text is intact', async () => {
       await using session = await lend();
       const result = await session.run('import os\nos.write(1, b"a\\xff\\xfe\\x80b\\n")\nprint("ok")');
       expect(result.stdout).toMatch(/^a\ufffd+b\nok\n$/);
     });
 
-    it('may hold null bytes and lone surrogates', async () => {
+    it('can contain null bytes and lone surrogates', async () => {
       await using session = await lend();
       const result = await session.run('print("a\\0b")\nprint("\\ud800")');
       expect(result).toMatchObject({ status: 'ok', stdout: 'a\0b\n\\ud800\n' });
     });
 
-    it('of bytes that look like a frame or a mark is text', async () => {
+    it('with bytes that look like a frame or a marker is text', async () => {
       await using session = await lend();
       const result = await session.run(
         'import os\nos.write(1, b"\\xff" * 100 + b"\\x05\\0\\0\\0r\\1\\0\\0\\0hello")\n1',
@@ -143,7 +143,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(result.stdout).toHaveLength(100 + 14);
     });
 
-    it('of a hundred megabytes is streamed whole in bounded memory, and the result says what it leaves out', async () => {
+    it('of a hundred megabytes is streamed in bounded memory, and the result says what it leaves out', async () => {
       await using session = await lend();
       const before = process.memoryUsage().rss;
       let most = 0;
@@ -165,7 +165,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(result.stdout).toContain('bytes are left out here');
     });
 
-    it('of one line of fifty megabytes is streamed whole', async () => {
+    it('of one line of fifty megabytes is streamed completely', async () => {
       await using session = await lend();
       let bytes = 0;
       for await (const event of session.stream('print("y" * 50_000_000)')) {
@@ -174,14 +174,14 @@ export function outputContract(open: Open, lend = open): void {
       expect(bytes).toBe(50_000_001);
     });
 
-    it('is kept to the limit that was asked for, its beginning and its end', async () => {
+    it('is limited in the result: its beginning and its end', async () => {
       await using session = await open({ outputLimitBytes: 100 });
       const result = await session.run('print("begin" + "." * 1000 + "end", end="")');
       expect(result.stdout).toMatch(/^begin\.+\n… 908 bytes are left out here …\n\.+end$/);
       expect(result.truncated).toEqual({ stdoutBytes: 908 });
     });
 
-    it('waits for a slow reader, who slows the code and misses nothing', async () => {
+    it('waits for a slow reader, who misses nothing', async () => {
       await using session = await lend();
       const events = session
         .stream('for n in range(40): print("z" * 100_000)\nprint("written")')
@@ -197,7 +197,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(bytes).toBe(40 * 100_001 + 'written\n'.length);
     });
 
-    it('without a reader does not keep the code from being stopped', async () => {
+    it('without a reader does not prevent stopping the code', async () => {
       await using session = await lend();
       const stream = session.stream('print("ready")\nwhile True: print("w" * 10_000)');
       const events = stream[Symbol.asyncIterator]();
@@ -208,7 +208,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(last).toMatchObject({ type: 'result', status: 'interrupted' });
     });
 
-    it('goes on for a reader who has left', async () => {
+    it('continues after its reader has stopped', async () => {
       await using session = await lend();
       for await (const _ of session.stream('for _ in range(100): print("v" * 100_000)\ndone = True')) break;
       expect((await session.run('done')).value).toBe(true);
@@ -232,7 +232,7 @@ export function outputContract(open: Open, lend = open): void {
   });
 
   describe('output in the background', () => {
-    it('may be a display of any value', async () => {
+    it('can be a display of any value', async () => {
       await using session = await open();
       const show = 'class Wide:\n  def _repr_mimebundle_(self, **_): return {"application/json": 10 ** 30}\n';
       const background = session.background()[Symbol.asyncIterator]();
@@ -243,7 +243,7 @@ export function outputContract(open: Open, lend = open): void {
       expect((await session.run('1 + 1')).value).toBe(2);
     });
 
-    it('of a thread that outlives its cell comes by itself, and not in the next result', async () => {
+    it('of a thread that outlives its cell arrives separately, not in the next result', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       await session.run(
@@ -255,7 +255,7 @@ export function outputContract(open: Open, lend = open): void {
       expect((await session.run('1')).stdout).toBe('');
     });
 
-    it('of a child process that outlives its cell comes by itself', async () => {
+    it('of a child process that outlives its cell arrives separately', async () => {
       if (await kindLacks(lend, 'subprocesses')) return;
       await using session = await open();
       const background = session.background()[Symbol.asyncIterator]();
@@ -263,7 +263,7 @@ export function outputContract(open: Open, lend = open): void {
       expect((await background.next()).value).toEqual({ type: 'stdout', text: 'from child\n', execution: 1 });
     });
 
-    it('of a thread, and of threads that it starts, is no part of another cell that runs', async () => {
+    it('of a thread, and of threads that it starts, is not part of another running cell', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       await session.run(
@@ -292,7 +292,7 @@ export function outputContract(open: Open, lend = open): void {
       expect((await session.run('pool.submit(print, "two").result()')).stdout).toBe('two\n');
     });
 
-    it('of a task that goes on while another cell waits carries its own execution, also after a rollback', async () => {
+    it('of a task that continues while another cell waits has its own execution, also after a rollback', async () => {
       await using session = await open();
       await session.run(
         [
@@ -312,7 +312,7 @@ export function outputContract(open: Open, lend = open): void {
       expect(await background).toEqual({ text: 'of the first\n', executions: [1] });
     });
 
-    it('of a thread that never rests is whole and in order, and the output of other cells too', async () => {
+    it('of a thread that prints endlessly is complete and in order, and so is the output of other cells', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       const line = '😀é'.repeat(800);

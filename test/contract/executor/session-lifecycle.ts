@@ -12,7 +12,7 @@ const PROCESSORS = 'import os\nsorted(os.sched_getaffinity(0)) if hasattr(os, "s
 
 export function lifeContract(open: Open, lend = open): void {
   describe('a shutdown of Cella in this process', () => {
-    it('ends what runs in sessions that are still open, and they are over', async () => {
+    it('ends running code in open sessions, and closes them', async () => {
       const session = await open();
       const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
       await shutdown();
@@ -22,7 +22,7 @@ export function lifeContract(open: Open, lend = open): void {
   });
 
   describe('reset', () => {
-    it('clears every name and module state, and keeps the workspace', async () => {
+    it('clears every variable and module state, and keeps the workspace', async () => {
       await using session = await lend();
       await session.run('import random\nrandom.mine = 1\nx = 1\nopen("file", "w").write("kept")');
       await session.reset();

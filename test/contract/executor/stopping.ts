@@ -8,7 +8,7 @@ import { kindLacks, kindLacksFor, lacksFor } from '../../support/kernels/unsuppo
 
 export function queueContract(open: Open, lend = open): void {
   describe('the queue', () => {
-    it('runs fifty cells in the order they came, each with its own result', async () => {
+    it('runs fifty cells in order, each with its own result', async () => {
       await using session = await lend();
       const { execution } = await session.run('order = []');
       const runs = Array.from({ length: 50 }, (_, n) => session.run(`order.append(${n})\nprint(${n})\n${n} * 2`));
@@ -19,7 +19,7 @@ export function queueContract(open: Open, lend = open): void {
       expect((await session.run('order == list(range(50))')).value).toBe(true);
     });
 
-    it('refuses what is over its cap with KERNEL_BUSY, and keeps what it has', async () => {
+    it('refuses cells over its limit with KERNEL_BUSY, and keeps those that it has', async () => {
       await using session = await open({ queueLimit: 2 });
       const released = Promise.withResolvers<string>();
       const { result } = await runUntilReady(session, 'print("ready")\ninput()', { onInput: () => released.promise });
@@ -37,7 +37,7 @@ export function queueContract(open: Open, lend = open): void {
       expect((await session.run('4')).value).toBe(4);
     });
 
-    it('takes a waiting cell back at once when its signal is aborted, and never runs it', async () => {
+    it('removes a waiting cell at once when its signal aborts, and never runs it', async () => {
       await using session = await lend();
       const released = Promise.withResolvers<string>();
       const { result } = await runUntilReady(session, 'ran = []\nprint("ready")\ninput()', {
@@ -55,13 +55,13 @@ export function queueContract(open: Open, lend = open): void {
       expect((await session.run('ran')).value).toEqual([2]);
     });
 
-    it('does not take a cell whose signal is aborted already', async () => {
+    it('does not accept a cell whose signal is already aborted', async () => {
       await using session = await lend();
       await expect(session.run('x = 1', { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
       expect((await session.run('"x" in dir()')).value).toBe(false);
     });
 
-    it('interrupts a running cell when its signal is aborted', async () => {
+    it('interrupts a running cell when its signal aborts', async () => {
       await using session = await lend();
       const abort = new AbortController();
       const { result } = await runUntilReady(session, 'x = 5\nprint("ready")\nwhile True: pass', {
@@ -105,7 +105,7 @@ export function interruptContract(open: Open, lend = open): void {
       expect((await session.run('kept')).value).toBe(7);
     });
 
-    it('reaches a cell that the kernel has hardly begun', async () => {
+    it('reaches a cell that has only just begun', async () => {
       await using session = await lend();
       for (let round = 0; round < 30; round++) {
         const running = session.run('while True: pass');
@@ -115,7 +115,7 @@ export function interruptContract(open: Open, lend = open): void {
       }
     });
 
-    it('that comes late does not hit the next cell', async () => {
+    it('that arrives late does not affect the next cell', async () => {
       await using session = await lend();
       for (let round = 0; round < 100; round++) {
         const short = session.run(`sum(range(${(round % 10) * 300}))`);
@@ -127,7 +127,7 @@ export function interruptContract(open: Open, lend = open): void {
       }
     });
 
-    it('raises KeyboardInterrupt once, however often pid 1 rings, so that code can clean up after it', async () => {
+    it('raises KeyboardInterrupt once, even if pid 1 signals repeatedly, so that code can clean up', async () => {
       await using session = await lend();
       for (let round = 0; round < 50; round++) {
         const code =
@@ -139,7 +139,7 @@ export function interruptContract(open: Open, lend = open): void {
       }
     });
 
-    it('that is asked for many times at once is one interrupt, or a few, and never the end of the kernel', async () => {
+    it('that is requested many times at once is one interrupt, or a few, and never ends the kernel', async () => {
       await using session = await lend();
       for (let round = 0; round < 50; round++) {
         const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
@@ -150,13 +150,13 @@ export function interruptContract(open: Open, lend = open): void {
       expect((await session.run('1')).value).toBe(1);
     });
 
-    it('finds nothing to stop in an idle session', async () => {
+    it('does nothing in an idle session', async () => {
       await using session = await lend();
       expect(await session.interrupt()).toBe(false);
       expect((await session.run('1')).value).toBe(1);
     });
 
-    it('that the code catches is its own affair', async () => {
+    it('that the code catches does not end the cell', async () => {
       await using session = await lend();
       const code =
         'try:\n    print("ready", flush=True)\n    while True: pass\nexcept KeyboardInterrupt:\n    caught = "yes"\ncaught';
@@ -175,7 +175,7 @@ export function interruptContract(open: Open, lend = open): void {
       expect(await session.run('1')).toMatchObject({ value: 1, recovered: { cause: { signal: 'SIGKILL' } } });
     });
 
-    it('does not touch what waits behind it', async () => {
+    it('does not affect waiting cells', async () => {
       await using session = await lend();
       const { result } = await runUntilReady(session, 'print("ready", flush=True)\nwhile True: pass');
       const next = session.run('"next"');
@@ -200,7 +200,7 @@ const hasPrinted = ({ stdout }: { readonly stdout: string }) => stdout !== '';
 
 export function timeoutContract(open: Open, lend = open): void {
   describe('a timeout', () => {
-    it('interrupts the code, keeps its partial output and its state, and the next cell is clean', async () => {
+    it('interrupts the code, keeps output and state, and does not affect the next cell', async () => {
       await using session = await lend();
       const code = 'x = 3\nprint("partial")\nwhile True: pass';
       const result = await inEnoughTime(200, (timeoutMs) => session.run(code, { timeoutMs }), hasPrinted);
@@ -210,13 +210,13 @@ export function timeoutContract(open: Open, lend = open): void {
       expect(await session.run('x')).toMatchObject({ status: 'ok', value: 3, stdout: '' });
     });
 
-    it('holds for every cell where the session has one, and a cell may say otherwise', async () => {
+    it('of the session applies to every cell, unless a cell sets its own', async () => {
       await using session = await open({ timeoutMs: 100 });
       expect((await session.run('import time\ntime.sleep(100)')).status).toBe('timeout');
       expect(await session.run('time.sleep(0.3)\n1', { timeoutMs: 0 })).toMatchObject({ status: 'ok', value: 1 });
     });
 
-    it('kills code that ignores it after the grace period, with what it had printed', async () => {
+    it('kills code that ignores it after the grace period, and keeps its output', async () => {
       await using session = await open({ graceMs: 100 });
       const code =
         'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint("stubborn", flush=True)\nwhile True: pass';
@@ -229,14 +229,14 @@ export function timeoutContract(open: Open, lend = open): void {
       });
     });
 
-    it('kills C code that never looks at signals', async () => {
+    it('kills C code that never checks for signals', async () => {
       await using session = await open({ graceMs: 100 });
       const spin = 'import re\nre.match(r"(a+)+$", "a" * 60 + "b")';
       expect(await session.run(spin, { timeoutMs: 100 })).toMatchObject({ status: 'timeout' });
       expect((await session.run('1')).value).toBe(1);
     });
 
-    it('lets no late output of the stopped code come out in the next cell', async () => {
+    it('lets no late output of the stopped code appear in the next cell', async () => {
       await using session = await lend();
       const result = await session.run('try:\n    while True: print("old")\nfinally:\n    print("old")', {
         timeoutMs: 100,
@@ -245,7 +245,7 @@ export function timeoutContract(open: Open, lend = open): void {
       expect(await session.run('print("new")')).toMatchObject({ status: 'ok', stdout: 'new\n' });
     });
 
-    it('of one cell does not stop the ones that wait', async () => {
+    it('of one cell does not stop the waiting ones', async () => {
       await using session = await lend();
       const [first, second] = await Promise.all([
         session.run('while True: pass', { timeoutMs: 100 }),
@@ -289,7 +289,7 @@ export function deathContract(open: Open, lend = open): void {
       },
     );
 
-    it('is told within a second', async () => {
+    it('is reported within a second', async () => {
       await using session = await open();
       const code = 'import os\nprint("ready", flush=True)\ninput()\nos._exit(1)';
       const toldMs = await shortestMs(1000, async () => {
@@ -305,7 +305,7 @@ export function deathContract(open: Open, lend = open): void {
       expect(toldMs).toBeLessThan(1000);
     });
 
-    it('loses no cell that waits, and runs the one that died only once', async () => {
+    it('loses no waiting cell, and runs the cell that died only once', async () => {
       await using session = await open();
       const runs = [
         session.run('open("count", "a").write("x")\nimport os\nos._exit(1)'),
@@ -318,7 +318,7 @@ export function deathContract(open: Open, lend = open): void {
       expect(results.map(({ recovered }) => recovered !== undefined)).toEqual([false, true, false]);
     });
 
-    it('while idle is told by the next cell', async () => {
+    it('while idle is reported by the next cell', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       await session.run('import os, threading\nthreading.Timer(0.05, os._exit, (9,)).start()');
@@ -327,7 +327,7 @@ export function deathContract(open: Open, lend = open): void {
       expect(result.death ?? result.recovered?.cause).toMatchObject({ exitCode: 9 });
     });
 
-    it('again and again is survived', async () => {
+    it('is survived repeatedly', async () => {
       await using session = await open();
       for (let round = 0; round < 5; round++) {
         expect((await session.run('import os\nos._exit(1)')).status).toBe('died');
@@ -335,7 +335,7 @@ export function deathContract(open: Open, lend = open): void {
       }
     });
 
-    it('ends the children that the code had started', async () => {
+    it('ends the child processes of the code', async () => {
       if (await kindLacks(lend, 'subprocesses')) return;
       await using session = await open();
       await session.run('import subprocess\np = subprocess.Popen(["sleep", "1000"])');
@@ -345,7 +345,7 @@ export function deathContract(open: Open, lend = open): void {
       expect((await session.run(gone)).value).not.toBe(true);
     });
 
-    it('comes out of a stream as its result', async () => {
+    it('is the result in a stream', async () => {
       await using session = await open();
       const events = await collect(session.stream('print("a", flush=True)\nimport os\nos._exit(2)'));
       expect(resultOf(events)).toMatchObject({ status: 'died', stdout: 'a\n', death: { exitCode: 2 } });

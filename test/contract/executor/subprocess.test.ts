@@ -7,11 +7,11 @@ import { executorContract } from './executor.ts';
 executorContract('subprocess', openSession);
 
 describe('the Python of a subprocess', () => {
-  it('is refused before anything starts where there is none', async () => {
+  it('is required: without one, nothing starts', async () => {
     await expect(openSession({ python: '/no/such/python' })).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
   });
 
-  it('is given up where it hangs', async () => {
+  it('is given up if it hangs', async () => {
     const python = join(await scratchFolder(), 'python3');
     // Answers questions about itself, and hangs where it is to be a template.
     const facts = JSON.stringify({ version: [3, 11, 0], executable: python, tag: 'cp311-x86_64', packageFolders: [] });

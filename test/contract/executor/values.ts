@@ -10,7 +10,7 @@ const PNG = /^iVBORw0KGgo/;
 /** `lend`: for whoever does not mind what the kernel has run before. */
 export function valuesContract(open: Open, lend = open): void {
   describe('a value', () => {
-    it('made of plain parts comes as it is', async () => {
+    it('made of plain parts arrives unchanged', async () => {
       await using session = await lend();
       const { value } = await session.run('{"a": [1, -2.5, True, None, "é😀"], "b": {"c": ()}, "d": b"\\x00\\xff"}');
       expect(value).toEqual({ a: [1, -2.5, true, null, 'é😀'], b: { c: [] }, d: new Uint8Array([0, 255]) });
@@ -35,7 +35,7 @@ export function valuesContract(open: Open, lend = open): void {
       );
     });
 
-    it('that is longer than Python writes out has a repr all the same', async () => {
+    it('that Python refuses to write out because of its length has a repr all the same', async () => {
       await using session = await lend();
       expect((await session.run('2 ** 20000')).repr).toBe(`0x1${'0'.repeat(5000)}`);
       expect(await session.run('[2 ** 20000, 1]')).toMatchObject({
@@ -46,13 +46,13 @@ export function valuesContract(open: Open, lend = open): void {
       expect(await session.run('print(2 ** 20000)')).toMatchObject({ status: 'error', error: { name: 'ValueError' } });
     });
 
-    it('may be NaN, infinite or minus zero', async () => {
+    it('can be NaN, infinite or minus zero', async () => {
       await using session = await lend();
       const { value } = await session.run('[float("nan"), float("inf"), -float("inf"), -0.0]');
       expect(value).toEqual([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0]);
     });
 
-    it('of up to 50,000 items and keys in all comes whole, and with more as its type, size and repr', async () => {
+    it('of up to 50,000 items and keys arrives complete, and with more as type, size and repr', async () => {
       await using session = await lend();
       const result = await session.run('list(range(50_000))');
       expect(result.value).toHaveLength(50_000);
@@ -75,7 +75,7 @@ export function valuesContract(open: Open, lend = open): void {
       });
     });
 
-    it('that cannot travel comes as its type and repr', async () => {
+    it('that cannot be sent arrives as type and repr', async () => {
       await using session = await lend();
       await session.run('class Point:\n    def __repr__(self): return "<point>"\nimport datetime');
       expect((await session.run('{1}')).value).toEqual(new PyObject('set', '{1}'));
@@ -86,19 +86,19 @@ export function valuesContract(open: Open, lend = open): void {
       expect((await session.run('True and type(1)')).value).toEqual(new PyObject('type', "<class 'int'>"));
     });
 
-    it('that holds such parts keeps the others as they are', async () => {
+    it('with such parts keeps the others', async () => {
       await using session = await lend();
       const { value } = await session.run('{"a": [1, {2}, {"b": 3j}], "c": "text"}');
       expect(value).toEqual({ a: [1, new PyObject('set', '{2}'), { b: new PyObject('complex', '3j') }], c: 'text' });
     });
 
-    it('that is a dict with other keys than text is opaque, alone and inside', async () => {
+    it('that is a dict with other keys than text is opaque, alone and nested', async () => {
       await using session = await lend();
       expect((await session.run('{1: 2}')).value).toEqual(new PyObject('dict', '{1: 2}'));
       expect((await session.run('[{1: 2}, {"a": 1}]')).value).toEqual([new PyObject('dict', '{1: 2}'), { a: 1 }]);
     });
 
-    it('that holds itself ends where it begins again', async () => {
+    it('that contains itself ends at the repetition', async () => {
       await using session = await lend();
       const result = await session.run('x = [1]\nx.append(x)\nx');
       expect(result.repr).toBe('[1, [...]]');
@@ -107,7 +107,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(dict.value).toMatchObject({ n: 1, me: [new PyObject('dict', "{'n': 1, 'me': [{...}]}")] });
     });
 
-    it('that shares parts which unfold to 2^40 does not hang', async () => {
+    it('with shared parts that expand to 2^40 does not hang', async () => {
       await using session = await lend();
       const unfold = 'for _ in range(40): x = [x, x]\nx';
       const result = await session.run(`x = [1]\n${unfold}`);
@@ -117,7 +117,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect((await session.run('x = {1: 2}\nfor _ in range(40): x = {1: x, 2: x}\nx')).status).toBe('ok');
     });
 
-    it('that is nested 100,000 deep is abridged, not written out level by level', async () => {
+    it('that is nested 100,000 levels deep is shortened', async () => {
       await using session = await lend();
       await session.run('x = []\nfor _ in range(100_000): x = [x]');
       expect(await session.run('x')).toMatchObject({ status: 'ok', repr: '[[[[[[[...]]]]]]]' });
@@ -147,7 +147,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(result.truncated?.reprCharacters).toBe(10_000_000 - (1 << 20));
     });
 
-    it('of up to 8 MiB comes whole, and a larger one as its type, size and repr, and the kernel lives on', async () => {
+    it('of up to 8 MiB arrives complete, and a larger one as type, size and repr, and the kernel lives on', async () => {
       await using session = await lend();
       expect((await session.run('"x" * 8_000_000')).value).toHaveLength(8_000_000);
       expect((await session.run('"\\udc80" * 2_000_000')).value).toBe('\udc80'.repeat(2_000_000));
@@ -162,7 +162,7 @@ export function valuesContract(open: Open, lend = open): void {
   });
 
   describe('rich forms', () => {
-    it('of more than 100 MIME types come without the rest, and the result says how many', async () => {
+    it('with more than 100 MIME types lose the rest, and the result says how many', async () => {
       await using session = await lend();
       await session.run(
         'class Wordy:\n    def _repr_mimebundle_(self, **_): return {"a/%d" % n: "x" for n in range(300_000)}',
@@ -175,7 +175,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(shown.truncated).toEqual({ mimeTypes: 299_901 });
     });
 
-    it('come from the methods that Jupyter knows, bytes as base64', async () => {
+    it('come from Jupyter’s methods, bytes as base64', async () => {
       await using session = await lend();
       await session.run(
         [
@@ -190,7 +190,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(data).toEqual({ 'text/html': '<b>x</b>', 'image/png': 'iVBORw==', 'application/json': { a: [1] } });
     });
 
-    it('come from a MIME bundle, with or without metadata', async () => {
+    it('come from a MIME bundle, with and without metadata', async () => {
       await using session = await lend();
       await session.run(
         'class Bundle:\n    def _repr_mimebundle_(self, include=None, exclude=None): return {"text/markdown": "*x*"}, {"m": 1}',
@@ -198,7 +198,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect((await session.run('Bundle()')).data).toEqual({ 'text/markdown': '*x*' });
     });
 
-    it('that raise leave the others, and tell why on stderr', async () => {
+    it('that raise do not affect the others, and stderr says why', async () => {
       await using session = await lend();
       await session.run(
         'class Bad:\n    def _repr_html_(self): raise ValueError("no html")\n    def _repr_markdown_(self): return "*m*"',
@@ -209,7 +209,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(result.stderr).toContain('ValueError: no html');
     });
 
-    it('are not asked of an object that answers to every name', async () => {
+    it('are not requested from an object that has every attribute', async () => {
       await using session = await lend();
       const result = await session.run(
         'class Any:\n    def __getattr__(self, name): return lambda *a, **k: name\nAny()',
@@ -218,7 +218,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(result.data).toBeUndefined();
     });
 
-    it('of a numpy array are its repr alone', async () => {
+    it('of a numpy array are only its repr', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import numpy\nnumpy.arange(3)');
@@ -226,7 +226,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(result.data).toBeUndefined();
     });
 
-    it('of a pandas frame are HTML beside its text', async () => {
+    it('of a pandas frame are HTML and text', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run('import pandas\npandas.DataFrame({"a": [1, 2]})');
@@ -236,7 +236,7 @@ export function valuesContract(open: Open, lend = open): void {
   });
 
   describe('display', () => {
-    it('comes exactly between what was printed before and after it', async () => {
+    it('arrives exactly between earlier and later output', async () => {
       await using session = await lend();
       const events = await collect(
         session.stream('for n in range(20):\n    print("before", n)\n    display(n)\n    print("after", n)'),
@@ -250,7 +250,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(text).toBe(wanted.join(''));
     });
 
-    it('comes after what was written to descriptor 1 before it', async () => {
+    it('arrives after bytes written to descriptor 1 before it', async () => {
       await using session = await lend();
       if (await lacks(session, 'subprocesses')) return;
       const events = await collect(
@@ -262,7 +262,7 @@ export function valuesContract(open: Open, lend = open): void {
       expect(order).toEqual(['raw\n', '1', 'child\n', '2', 'result']);
     });
 
-    it('is in the result too, rich as the value is, and has no value of its own', async () => {
+    it('is also in the result, in rich form, and has no value of its own', async () => {
       await using session = await lend();
       await session.run('class H:\n    def _repr_html_(self): return "<i>h</i>"\n    def __repr__(self): return "H!"');
       const result = await session.run('display(H(), 5)');
@@ -273,7 +273,7 @@ export function valuesContract(open: Open, lend = open): void {
       ]);
     });
 
-    it('from a thread whose cell is over goes to the background, whatever runs, and never ends the kernel', async () => {
+    it('from a thread whose cell has ended goes to the background, and never ends the kernel', async () => {
       if (await kindLacks(lend, 'threads')) return;
       await using session = await open();
       await session.run(
@@ -288,7 +288,7 @@ export function valuesContract(open: Open, lend = open): void {
       for await (const event of session.background()) expect(['display', 'saved']).toContain(event.type);
     });
 
-    it('of more than a frame can hold is an error of the code', async () => {
+    it('that is larger than a frame is an error of the code', async () => {
       await using session = await lend();
       const result = await session.run(
         'class Big:\n    def _repr_html_(self): return "x" * 70_000_000\ndisplay(Big())',
@@ -301,7 +301,7 @@ export function valuesContract(open: Open, lend = open): void {
   describe('matplotlib', () => {
     const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 2])';
 
-    it('figures show by themselves at the end of the cell, once', async () => {
+    it('figures are shown at the end of the cell, once', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot};`);
@@ -311,14 +311,14 @@ export function valuesContract(open: Open, lend = open): void {
       expect((await session.run('1')).displays).toHaveLength(0);
     });
 
-    it('figures show where plt.show() is called, and not again', async () => {
+    it('figures are shown at plt.show(), and not again', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const events = await collect(session.stream(`print("before")\n${plot}\nplt.show()\nprint("after")`));
       expect(events.map(({ type }) => type)).toEqual(['stdout', 'display', 'stdout', 'result']);
     });
 
-    it('a figure that is the value is shown as the value, and not once more', async () => {
+    it('a figure that is the value is shown only as the value', async () => {
       await using session = await lend();
       if (await lacks(session, 'native code')) return;
       const result = await session.run(`${plot}\nplt.gcf()`);

@@ -41,7 +41,7 @@ describe.skipIf(!possible)('an image of Debian 11, with Python 3.9', { timeout: 
 
   foreignPythonContract({ version: '3.9', libc: 'glibc', image: made });
 
-  it('takes no wheel for a later C library than its own', async () => {
+  it('installs no wheel for a later C library than its own', async () => {
     const wheels = join(await scratchFolder(), 'wheels');
     await makeWheel(wheels, 'native', { version: '2.0.0', tag: `cp39-cp39-manylinux_2_32_${MACHINE}` });
     const session = await open({ packages: { wheelFolders: [wheels], noIndex: true } });
@@ -60,7 +60,7 @@ describe.skipIf(!possible)('an image with musl', { timeout: 180_000 }, () => {
 
   foreignPythonContract({ version: '3.11', libc: 'musl', image: made });
 
-  it('is known by the version of its C library', async () => {
+  it('is identified by the version of its C library', async () => {
     const { engine, image } = made();
     const { interpreter } = await imageFacts(engine, image, await scratchFolder());
     const versions = ['1_2', '1_1', '1_0'].map((version) => `musllinux_${version}_${MACHINE}`);
@@ -68,7 +68,7 @@ describe.skipIf(!possible)('an image with musl', { timeout: 180_000 }, () => {
     expect(await runIn(engine, image, ['sh', '-c', 'ls /lib'])).toBe(`ld-musl-${MACHINE}.so.1\n`);
   });
 
-  it('refuses what is compiled for glibc with the reason, and imports what is compiled for it', async () => {
+  it('refuses wheels for glibc with the reason, and imports wheels for musl', async () => {
     const wheels = join(await scratchFolder(), 'wheels');
     await makeWheel(wheels, 'native', { tag: `cp311-cp311-manylinux_2_17_${MACHINE}` });
     const session = await open({ packages: { wheelFolders: [wheels], noIndex: true } });
@@ -88,7 +88,7 @@ describe.skipIf(!possible)('an image with musl', { timeout: 180_000 }, () => {
     return Buffer.from(await runIn(engine, image, ['python3', '-c', program]), 'base64');
   }
 
-  it('can be the base of an image of Cella’s', async () => {
+  it('can be the base of a Cella image', async () => {
     const { engine, image } = made();
     const options = { version: 'test', dataDir: await scratchFolder(), owner: newProcessIdentity() };
     const { name, python } = await buildFromBase(engine, image, { ...options, name: 'cella-foreign:based' });

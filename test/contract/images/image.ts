@@ -22,7 +22,7 @@ export function foreignPythonContract({ version, libc, image: made }: ForeignPyt
   const digits = version.replace('.', '');
   const fitting = `cp${digits}-${libc === 'musl' ? 'musllinux_1_1' : 'manylinux_2_17'}`;
 
-  it('is known as such, and has the kernel compiled for it', async () => {
+  it('is identified, and gets the kernel compiled for it', async () => {
     const { engine, image } = made();
     const { interpreter, kernel } = await imageFacts(engine, image, await scratchFolder());
     expect(interpreter.version.join('.')).toBe(version);
@@ -32,7 +32,7 @@ export function foreignPythonContract({ version, libc, image: made }: ForeignPyt
     expect(readdirSync(join(kernel, '__pycache__')).every((name) => name.includes(`cpython-${digits}`))).toBe(true);
   });
 
-  it('runs kernels, with checkpoints of both kinds and with packages that fit no other Python', async () => {
+  it('runs kernels, with both kinds of checkpoints and with packages that fit no other Python', async () => {
     const { engine, image } = made();
     const wheels = join(await scratchFolder(), 'wheels');
     for (const python of ['cp39', 'cp311', 'cp312', 'cp313']) {

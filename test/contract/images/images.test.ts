@@ -31,7 +31,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   afterEach(() => rmSync(data, { recursive: true, force: true }));
 
   describe('from the machine’s own Python', () => {
-    it('has that Python with its standard library, a shell and the common programs, on no image of a registry', async () => {
+    it('has that Python with its standard library, a shell and common programs, and no base image', async () => {
       const program = 'import ctypes, hashlib, json, sqlite3, ssl, zlib, zoneinfo; print(6 * 7)';
       expect(await runIn(engine, bare, ['python3', '-c', program])).toBe('42\n');
       expect(await runIn(engine, bare, ['sh', '-c', 'echo one two | sed s/one/1/ | awk "{print \\$1}" | tr 1 2'])).toBe(
@@ -43,33 +43,33 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect(await engine.docker.getImage(bare).history()).toHaveLength(1);
     });
 
-    it('runs as an ordinary user, in whose image nothing gives rights away', async () => {
+    it('runs as an ordinary user, and nothing in the image gives more rights', async () => {
       expect(await runIn(engine, bare, ['id', '-un'])).toBe('cella\n');
       expect(await runIn(engine, bare, ['find', '/', '-xdev', '-perm', '/6000'])).toBe('');
     });
 
-    it('has nothing of the machine’s people, keys and passwords', async () => {
+    it('has no users, keys and passwords of the machine', async () => {
       const found = await runIn(engine, bare, ['find', '/root', '/home', '/var', '/tmp', '/etc', '-xdev']);
       const paths = found.split('\n').filter(Boolean);
       expect(paths.filter((path) => /shadow|ssh|private|\.key$|sudoers|machine-id/.test(path))).toEqual([]);
       expect(paths.filter((path) => /^\/(root|home\/cella|var\/tmp|tmp)\//.test(path))).toEqual([]);
     });
 
-    it('tells times and trusts certificates', async () => {
+    it('has time zones and certificates', async () => {
       const zone = 'import zoneinfo; print(zoneinfo.ZoneInfo("Europe/Berlin").key)';
       expect(await runIn(engine, bare, ['python3', '-c', zone])).toBe('Europe/Berlin\n');
       const certificates = 'import ssl; print(ssl.create_default_context().cert_store_stats()["x509_ca"] > 0)';
       expect(await runIn(engine, bare, ['python3', '-c', certificates])).toBe('True\n');
     });
 
-    it('takes more programs along, with the interpreter of a script', async () => {
+    it('includes more programs, with the interpreter of a script', async () => {
       const options = { python, packages: false, version: 'test', name: 'cella-contract:more' };
       const { name } = await buildImage(engine, { ...options, programs: ['setpriv', '/usr/bin/ldd'] });
       expect(await runIn(engine, name, ['setpriv', '--version'])).toContain('setpriv');
       expect(await runIn(engine, name, ['ldd', '--version'])).toContain('ldd');
     });
 
-    it('is called as it is told, and known by its label', async () => {
+    it('has the given name, and a label', async () => {
       const { name, id } = await buildImage(engine, {
         python,
         packages: false,
@@ -88,7 +88,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect((await listImages(engine)).map((image) => image.name)).not.toContain(name);
     });
 
-    it('tells how far it is, and stops when it is told to', async () => {
+    it('reports progress, and stops on request', async () => {
       const stop = new AbortController();
       const told: string[] = [];
       const onProgress = (text: string) => {
@@ -104,8 +104,8 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
     });
   });
 
-  describe('what is found out', () => {
-    it('is the Python of the image, where it is, and what fits it', async () => {
+  describe('the facts about an image', () => {
+    it('are the Python of the image, its path, and what fits it', async () => {
       const { id, ...facts } = await imageFacts(engine, bare, data);
       expect(id).toMatch(/^sha256:/);
       const version = await runIn(engine, bare, ['python3', '-c', 'import sys; print(*sys.version_info[:3])']);
@@ -119,7 +119,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect(await runIn(engine, bare, [facts.python, '-c', 'print(1)'])).toBe('1\n');
     });
 
-    it('has the kernel compiled for that Python, which loads it without looking at the source', async () => {
+    it('include the kernel compiled for that Python, which loads it without the source', async () => {
       const { kernel } = await imageFacts(engine, bare, data);
       const sources = readdirSync(kernelPackage(), { recursive: true })
         .map(String)
@@ -133,7 +133,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect(statSync(kernel).mode & 0o777).toBe(0o755);
     });
 
-    it('is asked once: another process finds it in the data folder', async () => {
+    it('are determined once: another process finds them in the data folder', async () => {
       const first = await imageFacts(engine, bare, data);
       const again = await anotherImageModule();
       const createContainer = () => Promise.reject(new Error('it was asked again'));
@@ -141,14 +141,14 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect(await again.imageFacts({ ...engine, docker }, bare, data)).toEqual(first);
     });
 
-    it('is the same for many who ask at once, and leaves nothing half made', async () => {
+    it('are the same for concurrent callers, and leave nothing incomplete', async () => {
       const modules = [await anotherImageModule(), await anotherImageModule(), await anotherImageModule()];
       const all = await Promise.all(modules.map((module) => module.imageFacts(engine, bare, data)));
       expect(new Set(all.map((facts) => facts.kernel)).size).toBe(1);
       expect(readdirSync(join(data, 'cache', 'kernel'))).toHaveLength(1);
     });
 
-    it('is asked of an image of the same name anew', async () => {
+    it('are determined again for another image of the same name', async () => {
       const name = await imageWith(engine, bare, 'cella-contract-twice', { 'etc/old': '' });
       const first = await imageFacts(engine, name, data);
       await imageWith(engine, bare, 'cella-contract-twice', { 'etc/new': '' });
@@ -157,7 +157,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       expect(second.kernel).not.toBe(first.kernel);
     });
 
-    it('sets a Python of another C library apart', async () => {
+    it('keep Pythons with different C libraries apart', async () => {
       // A stand-in that costs no minutes: the same Python with the marks of musl. foreign.test.ts has a real one.
       const name = await imageWith(engine, bare, 'cella-contract-musl', await muslMarks(engine, bare));
       const { interpreter } = await imageFacts(engine, name, data);
@@ -168,7 +168,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
   });
 
   describe('from a base', () => {
-    it('keeps what the base has, compiles its library, and is called as it is told', async () => {
+    it('keeps the base unchanged, compiles its library, and has the given name', async () => {
       const cut = await imageWith(engine, bare, 'cella-contract-base', { 'srv/mine': 'yes' });
       const options = { name: 'cella-contract:from-base', version: 'test', dataDir: data, owner: newProcessIdentity() };
       const label = [`${LABEL.data}=${dataId(data)}`, `${LABEL.owner}=${options.owner}`];

@@ -7,7 +7,7 @@ import type { Place } from './namespaces.ts';
 
 export function namespaceArtifacts(place: Place): void {
   describe('artifacts in a kernel', () => {
-    it('come back as what they were', async () => {
+    it('load as the types that were saved', async () => {
       const { session } = await openWith(place);
       const values = [
         '42',
@@ -29,7 +29,7 @@ export function namespaceArtifacts(place: Place): void {
       }
     });
 
-    it('hold frames and figures where pandas and matplotlib are used', async () => {
+    it('can be frames and figures if pandas and matplotlib are used', async () => {
       const { session } = await openWith(place);
       if (await lacks(session, 'native code')) return;
       const code = `
@@ -60,7 +60,7 @@ info = artifacts.save("figure", figure)
       ]);
     });
 
-    it('hold files, and give them back as files', async () => {
+    it('can be files', async () => {
       const { session } = await openWith(place);
       const code = `
 from pathlib import Path
@@ -72,7 +72,7 @@ artifacts.load("a", path="out.bin")
       expect(await pyValue(session, code)).toEqual(['file', true]);
     });
 
-    it('leave no file open that was saved by its path, and those of the code as they were', async () => {
+    it('close files that were saved by path, and leave the code’s own files as they were', async () => {
       const { session } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       const code = `
@@ -91,7 +91,7 @@ artifacts.save("b", file)
       expect(await pyValue(session, code)).toEqual([[0, 0], false]);
     });
 
-    it('tell what is known of them, keep when they began, and are gone when they are deleted', async () => {
+    it('have metadata, keep their creation time, and can be deleted', async () => {
       const { session, storage } = await openWith(place);
       await pyValue(session, 'artifacts.save("report", "one", description="First", metadata={"tags": ["a"]})');
       const first = await storage.artifacts.get('report');
@@ -113,7 +113,7 @@ artifacts.save("b", file)
       expect(await errorOf(session, 'artifacts.delete("report")')).toMatchObject({ name: 'CellaLookupError' });
     });
 
-    it('are refused where they cannot be kept, and leave what was there', async () => {
+    it('are refused if they cannot be stored, and the previous one stays', async () => {
       const { session } = await openWith(place, { artifactLimitMb: 1 });
       await pyValue(session, 'artifacts.save("kept", "old")');
       for (const bad of ['object()', '{1: 2}', '[{"a": {1, 2}}]', '(x for x in "a")']) {
@@ -135,7 +135,7 @@ artifacts.save("b", file)
 }
 
 function hundredsOfMegabytes(place: Place): void {
-  it('of hundreds of megabytes go through in pieces', async () => {
+  it('of hundreds of megabytes are sent in pieces', async () => {
     const { session } = await openWith(place);
     const before = process.memoryUsage().rss;
     let most = before;

@@ -23,7 +23,7 @@ const LONG = { timeout: 20_000 };
 
 export function namespaceCalls(place: Place): void {
   describe('calls to the host', () => {
-    it('come from plain code, tasks, threads and skills, in one cell', async () => {
+    it('work from plain code, tasks, threads and skills, in one cell', async () => {
       const { session } = await openWith(place);
       await pyValue(session, 'artifacts.save("n", 20)');
       await pyValue(session, 'skills.create("half", "async def run():\\n    return artifacts.load(\'n\') // 2\\n")');
@@ -41,7 +41,7 @@ ${threads ? 'thread.join()' : ''}
       expect(await pyValue(session, code)).toEqual([20, [20, 20], [20]]);
     });
 
-    it('find their replies, whichever thread reads them', async () => {
+    it('get their replies, whichever thread reads them', async () => {
       const { session } = await openWith(place, { timeoutMs: 20_000 });
       if (await lacks(session, 'threads')) return;
       const code = `
@@ -62,7 +62,7 @@ len(out)`;
       expect(await pyValue(session, code)).toBe(400);
     });
 
-    it('overlap where they are awaited together', async () => {
+    it('run concurrently if they are awaited together', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('meet', MEET);
@@ -73,7 +73,7 @@ await asyncio.gather(*[tools.meet.call_async(n) for n in range(8)])`;
       expect(await pyValue(session, code)).toEqual(Array.from({ length: 8 }, () => 'met\n'));
     });
 
-    it('wait for their turn where there are more than the host takes', async () => {
+    it('wait if there are more than the host accepts', async () => {
       const { session } = await openWith(place);
       const code = `
 import asyncio
@@ -82,7 +82,7 @@ awaited = await asyncio.gather(*[tools.none.call_async() for _ in range(300)], r
       expect(await pyValue(session, code)).toEqual([300, true]);
     });
 
-    it('go on while no cell runs', async () => {
+    it('continue while no cell runs', async () => {
       const { session } = await openWith(place);
       const code = `
 import asyncio
@@ -103,7 +103,7 @@ await asyncio.sleep(0)`;
       expect(await pyValue(session, 'await task\nlen(done), artifacts.load("later")')).toEqual([1, 19]);
     });
 
-    it('end what they have started when the cell is interrupted', async () => {
+    it('stop their work when the cell is interrupted', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('nap', SLEEP);
@@ -146,7 +146,7 @@ def kind(work):
       ]);
     });
 
-    it('show only the lines of the cell in their tracebacks', async () => {
+    it('show only lines of the cell in their tracebacks', async () => {
       const { session } = await openWith(place);
       const { error } = await session.run('artifacts.load("none")');
       // Some versions of Python mark the place in the line.
@@ -157,8 +157,8 @@ def kind(work):
     });
   });
 
-  describe('the four names', () => {
-    it('are there after a reset, a rollback and a restart, and after the code has deleted them', async () => {
+  describe('the four namespaces', () => {
+    it('exist after a reset, a rollback and a restart, and after the code has deleted them', async () => {
       const { session } = await openWith(place);
       const all = '[type(one).__name__ for one in (tools, skills, artifacts, deps)]';
       const names = ['Tools', 'Skills', 'Artifacts', 'Deps'];
@@ -172,7 +172,7 @@ def kind(work):
       expect(await pyValue(session, `${all} + [artifacts.list()]`)).toEqual([...names, []]);
     });
 
-    it('are saved with the names that hold them', async () => {
+    it('are saved with the variables that contain them', async () => {
       const { session } = await openWith(place, { persist: true });
       await pyValue(session, 'kept = [tools, skills, artifacts, deps, tools.grep.first, skills.double]');
       await session.hibernate();
@@ -186,7 +186,7 @@ def kind(work):
       ]);
     });
 
-    it('fail in a task that waited when the kernel went back, and work again', async () => {
+    it('fail in a task that waited during a rollback, and work again', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('nap', SLEEP);
@@ -205,7 +205,7 @@ await asyncio.sleep(0.1)`;
       expect(await pyValue(session, 'artifacts.exists("x")')).toBe(false);
     });
 
-    it('explain themselves', async () => {
+    it('have help texts', async () => {
       const { session } = await openWith(place);
       const { stdout } = await session.run('help(tools); help(skills); help(artifacts.save); help(deps.add)');
       // Some versions of Python write a long list of parameters on lines of their own.
@@ -215,12 +215,12 @@ await asyncio.sleep(0.1)`;
       }
     });
 
-    it('are no names of the code’s own', async () => {
+    it('are not listed among the code’s variables', async () => {
       const { session } = await openWith(place);
       expect(await session.variables()).toEqual([]);
     });
 
-    it('hold nothing that code could turn, however deep it digs', async () => {
+    it('contain nothing that code could misuse', async () => {
       const { session, storage } = await openWith(place, { allowRuntimeDeps: false });
       await storage.deps.add('kept');
       const tricks = [
@@ -277,7 +277,7 @@ found = [text for text in gc.get_objects() if isinstance(text, dict) and any(isi
       expect(await pyValue(session, code)).toEqual([0]);
     });
 
-    it('refuse a call that does not exist, and go on', async () => {
+    it('refuse a call that does not exist, and continue', async () => {
       const { session } = await openWith(place);
       const code = `
 from cella_kernel.namespaces import host
@@ -289,7 +289,7 @@ words`;
       expect(await pyValue(session, code)).toEqual(new Array(5).fill('CellaValueError'));
     });
 
-    it('tell a wrong parameter as the mistake that it is', async () => {
+    it('report a wrong parameter clearly', async () => {
       const { session } = await openWith(place);
       expect(await errorOf(session, 'artifacts.load(5)')).toMatchObject({ name: 'CellaValueError' });
       expect(await errorOf(session, 'tools.search(1)')).toMatchObject({ name: 'CellaValueError' });

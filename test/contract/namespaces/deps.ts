@@ -10,7 +10,7 @@ import type { Place } from './namespaces.ts';
 
 export function namespaceDeps(place: Place): void {
   describe('deps in a kernel', () => {
-    it('can be imported at once, after a restart, in a fork and in later sessions, with what they need', async () => {
+    it('can be imported at once, after a restart, in a fork and in later sessions, with their dependencies', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'tiny-b', { version: '2.1.0', files: { 'tiny_b.py': 'Y = 41\n' } });
       await makeWheel(wheels, 'tiny-a', {
@@ -43,7 +43,7 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(later.session, 'import tiny_a; tiny_a.X')).toBe(42);
     });
 
-    it('are taken out by remove: what is imported stays until the kernel starts again, and it says so', async () => {
+    it('are removed by remove: imported modules stay until the kernel restarts, and the result says so', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'tiny-a');
       await makeWheel(wheels, 'tiny-b');
@@ -59,7 +59,7 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(session, 'import tiny_b; tiny_b.VERSION')).toBe('1.0.0');
     });
 
-    it('that cannot be installed are told as failed, with the reason, and what was there still works', async () => {
+    it('that cannot be installed are reported with the reason, and existing ones still work', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'tiny-a');
       await makeWheel(wheels, 'torn', { damaged: 'torn.py' });
@@ -84,7 +84,7 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(session, 'import tiny_a; tiny_a.VERSION')).toBe('1.0.0');
     });
 
-    it('are asked for by name alone', async () => {
+    it('are requested only by name and version', async () => {
       const { session } = await openWith(place, { packages: { noIndex: true } });
       for (const bad of [
         'x; rm -rf /',
@@ -106,7 +106,7 @@ export function namespaceDeps(place: Place): void {
       }
     });
 
-    it('run their .pth code in the sandbox only', async () => {
+    it('run .pth code only in the sandbox', async () => {
       const { index, wheels } = await newIndex();
       const secret = `${await scratchFolder()}/ran-on-the-host`;
       const pth = `import os; os.environ["PTH_RAN_AS"] = str(os.getuid()); open(${JSON.stringify(secret)}, "w") if os.path.isdir(os.path.dirname(${JSON.stringify(secret)})) else None\n`;
@@ -129,7 +129,7 @@ export function namespaceDeps(place: Place): void {
       });
     });
 
-    it('of a version that was asked for come before those of the interpreter', async () => {
+    it('in a requested version take precedence over those of the interpreter', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'shadow', { files: { 'ipykernel.py': 'WHOSE = "mine"\n' } });
       const { session } = await openWith(place, { packages: { index: index.url } });
@@ -138,7 +138,7 @@ export function namespaceDeps(place: Place): void {
   });
 
   describe('deps of a session', () => {
-    it('that were configured before it are installed at its start, where it says so', async () => {
+    it('that were configured before are installed at its start, if the option says so', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'tiny-a');
       const storage = await newStorage(place);
@@ -163,7 +163,7 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(without.session, 'deps.sync(); import tiny_a; tiny_a.VERSION')).toBe('1.0.0');
     });
 
-    it('that cannot be installed at its start are told, and keep it from nothing', async () => {
+    it('that cannot be installed at its start are reported, and do not prevent the start', async () => {
       const storage = await newStorage(place);
       await storage.deps.add('nowhere');
       const told: string[] = [];
@@ -177,7 +177,7 @@ export function namespaceDeps(place: Place): void {
       expect(await pyValue(session, '1 + 1')).toBe(2);
     });
 
-    it('are locked where they are not to be changed at run time: list and sync still work', async () => {
+    it('are locked by the option; list and sync still work', async () => {
       const { index, wheels } = await newIndex();
       await makeWheel(wheels, 'tiny-a');
       const storage = await newStorage(place);

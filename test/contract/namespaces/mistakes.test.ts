@@ -71,7 +71,7 @@ describe('the mistake', () => {
     expect(await pyValue(session, 'tools.printenv()')).toBe(`${value}\n`);
   });
 
-  it('deps said installed where the install had failed', async () => {
+  it('deps reported success although the install had failed', async () => {
     const { index } = await newIndex();
     const { session, storage } = await openWith(place, { packages: { index: index.url } });
     expect(await pyValue(session, 'deps.add("no-such-package")')).toMatchObject({

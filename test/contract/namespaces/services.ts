@@ -60,7 +60,7 @@ async function serveNotes(): Promise<Notes> {
 
 export function namespaceServices(place: Place): void {
   describe('services in a kernel', () => {
-    it('that are MCP servers give values, overlap, and are started again after they have died in a call', async () => {
+    it('that are MCP servers return values, run concurrently, and restart after they died in a call', async () => {
       const { session, storage } = await openWith(place);
       await storage.tools.put('srv', SERVER);
       expect(await pyValue(session, 'tools.srv.add(a=2, b=3)')).toEqual({ sum: 5 });
@@ -77,7 +77,7 @@ export function namespaceServices(place: Place): void {
       expect(await pyValue(session, 'await tools.srv.add(a=1)')).toEqual({ sum: 2 });
     });
 
-    it('that are HTTP endpoints get the credential from the host, and the code never does', async () => {
+    it('that are HTTP endpoints get the credential from the host; the code never does', async () => {
       await using notes = await serveNotes();
       const { session, storage } = await openWith(place, {
         credentials: async (name) => (name === 'notes_token' ? 's3cret' : undefined),

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { openNamespaces } from '../../../src/index.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 
-it('reads skills in WebAssembly where the machine has no Python', { timeout: 120_000 }, async () => {
+it('parses skills in WebAssembly if the machine has no Python', { timeout: 120_000 }, async () => {
   const dataDir = await scratchFolder();
   await using namespaces = await openNamespaces({ dataDir, python: '/no/such/python' });
   const source = '"""Adds numbers."""\nasync def run(one: int, other: int = 2):\n    return one + other\n';

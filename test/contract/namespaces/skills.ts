@@ -8,7 +8,7 @@ import type { Place } from './namespaces.ts';
 
 export function namespaceSkills(place: Place): void {
   describe('skills in a kernel', () => {
-    it('are kept with their description and parameters, for other sessions too', async () => {
+    it('keep description and parameters, also for other sessions', async () => {
       const { session, storage } = await openWith(place);
       const source = 'async def run(n: int, by: int = 2) -> int:\\n    return n * by\\n';
       await pyValue(session, `skills.create("double", "${source}", "Multiplies a number")`);
@@ -46,7 +46,7 @@ skills.create("both", "import asyncio\\nasync def run(n):\\n    return await asy
       expect(await pyValue(session, code)).toEqual(['Aa', 'Bb', 120, 120, [6, '3\n']]);
     });
 
-    it('show their own lines when they fail', async () => {
+    it('show their own source lines when they fail', async () => {
       const { session } = await openWith(place);
       const source = 'async def run(n):\\n    half = n // 2\\n    return 1 / half  # here\\n';
       await pyValue(session, `skills.create("bad", "${source}")`);
@@ -61,14 +61,14 @@ skills.create("both", "import asyncio\\nasync def run(n):\\n    return await asy
       expect(again.error?.traceback).toContain('raise KeyError(n)');
     });
 
-    it('run nothing where they are created', async () => {
+    it('are not run when they are created', async () => {
       const { session } = await openWith(place);
       const source = "import os\\nopen('ran', 'w').close()\\nos._exit(3)\\nasync def run():\\n    pass\\n";
       await pyValue(session, `skills.create("quiet", "${source}")`);
       expect(await pyValue(session, 'import os; os.path.exists("ran")')).toBe(false);
     });
 
-    it('are refused with the line where they are no skills, and under names that cannot be', async () => {
+    it('are refused with the line if they are not skills, and under invalid names', async () => {
       const { session } = await openWith(place);
       expect((await errorOf(session, 'skills.create("a", "async def run(:\\n  pass")')).message).toContain('line 1');
       expect((await errorOf(session, 'skills.create("a", "def run():\\n    pass")')).message).toContain(
@@ -85,7 +85,7 @@ skills.create("both", "import asyncio\\nasync def run(n):\\n    return await asy
       expect((await errorOf(session, 'skills.create("a", "async def run(): pass")')).message).toContain('already');
     });
 
-    it('stop when the cell is interrupted, also in an endless loop', async () => {
+    it('stop when the cell is interrupted, even in an endless loop', async () => {
       const { session } = await openWith(place);
       const source = "async def run():\\n    print('ready', flush=True)\\n    while True: pass\\n";
       await pyValue(session, `x = 5; skills.create("endless", "${source}")`);
@@ -95,7 +95,7 @@ skills.create("both", "import asyncio\\nasync def run(n):\\n    return await asy
       expect(await pyValue(session, 'x')).toBe(5);
     });
 
-    it('are found in plain words', async () => {
+    it('are found by plain words', async () => {
       const { session } = await openWith(place);
       const code = `
 for name, text in {"fetch_page": "Downloads a web page and gives its text", "bar_chart": "Draws a bar chart of numbers"}.items():

@@ -46,7 +46,7 @@ export function namespaceTools(place: Place): void {
       expect(await pyValue(session, 'tools.grep.call_sync("one", "notes.txt")')).toBe('one\n');
     });
 
-    it('see the environment and the packages of the session, and nothing of the host’s', async () => {
+    it('see the environment and the packages of the session, and nothing of the host', async () => {
       const { session, storage } = await openWith(place, { env: { MINE: 'yes' } });
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh'));
@@ -56,7 +56,7 @@ export function namespaceTools(place: Place): void {
       expect(seen).not.toContain('CELLA_');
     });
 
-    it('are listed, found and explained', async () => {
+    it('are listed, found and described', async () => {
       const { session, storage } = await openWith(place);
       await storage.tools.put('grep', GREP);
       await storage.tools.put('broken', 'name: broken\n  command: [');
@@ -70,7 +70,7 @@ export function namespaceTools(place: Place): void {
       expect((await errorOf(session, 'tools.broken()')).message).toMatch(/broken.*1/);
     });
 
-    it('refuse what their schema does not know, before anything runs', async () => {
+    it('refuse arguments that their schema does not have, before anything runs', async () => {
       const { session, storage } = await openWith(place);
       await storage.tools.put('grep', GREP);
       expect((await errorOf(session, 'tools.grep(patern="x", file="y")')).message).toMatch(/patern.*pattern/s);
@@ -80,7 +80,7 @@ export function namespaceTools(place: Place): void {
       expect((await errorOf(session, 'tools.grep.nothing()')).name).toMatch(/Cella(Lookup|Value)Error/);
     });
 
-    it('fail with their own words, time out with everything that they have started, and are cut where they flood', async () => {
+    it('fail with their own message, time out with all their processes, and have limited output', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh'));
@@ -105,7 +105,7 @@ export function namespaceTools(place: Place): void {
       expect(await pyValue(session, 'tools.sh("cat; echo done")')).toBe('done\n');
     });
 
-    it('end with their program, whoever keeps its output open', async () => {
+    it('end with their program, even if another process keeps the output open', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'threads')) return;
       await storage.tools.put('py', 'name: py\ndescription: x\ncommand: [python3, give.py]\n');
@@ -136,7 +136,7 @@ other.recv(1)
       expect(result).toMatchObject({ status: 'ok', value: ['given\n', 1] });
     });
 
-    it('ask before they run where they must, and are refused where nobody can be asked', async () => {
+    it('ask before they run if they must, and are refused if nobody can be asked', async () => {
       const yaml = SHELL('sh', 'requires_approval: true\n');
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
@@ -158,7 +158,7 @@ other.recv(1)
       expect(await pyValue(session, 'import os; os.path.exists("ran")')).toBe(false);
     });
 
-    it('do not count the time that a person takes to decide', async () => {
+    it('do not count the time for a person’s decision', async () => {
       let decideMs = 0;
       const approve = () => new Promise<boolean>((resolve) => setTimeout(resolve, decideMs, true));
       const { session, storage } = await openWith(place, { approve });
@@ -172,7 +172,7 @@ other.recv(1)
       expect(result).toMatchObject({ status: 'ok', value: 'allowed\n' });
     });
 
-    it('are the same for the host', async () => {
+    it('work the same from the host', async () => {
       const { session, storage } = await openWith(place);
       if (await lacks(session, 'subprocesses')) return;
       await storage.tools.put('sh', SHELL('sh'));

@@ -31,7 +31,7 @@ export function runnerCommands(parts: RunnerParts): void {
   });
   const query = (input: string) => runCommand(parts().scripted, 'execute-query', input);
 
-  test('are all in one file, which needs nothing beside it but Node', async () => {
+  test('are in one file, which needs only Node', async () => {
     const text = await readFile(parts().real, 'utf8');
     const imported = [...text.matchAll(/^import .*from "(.+)";$/gm)].map(([, name = '']) => name);
     expect(imported.filter((name) => !name.startsWith('node:'))).toEqual([]);
@@ -39,7 +39,7 @@ export function runnerCommands(parts: RunnerParts): void {
     expect((await readdir(parts().folder)).filter((name) => name.endsWith('.mjs'))).toHaveLength(2);
   });
 
-  test('setup-session writes a transcript of 12 MB, and read-transcript gives it back; an older one is not taken', async () => {
+  test('setup-session writes a transcript of 12 MB, read-transcript returns it, and an older one is ignored', async () => {
     const place = placeIn(await mkdtemp(join(parts().folder, 'home-')));
     const long = 'é😀"line"\n'.repeat(900_000);
     const setUp = async (text: string) => {
@@ -61,7 +61,7 @@ export function runnerCommands(parts: RunnerParts): void {
     expect(told.at(-1)).toEqual({ type: 'end', found: true });
   });
 
-  test('read-transcript tells events, and says where there is no such conversation', async () => {
+  test('read-transcript returns events, and says if there is no such conversation', async () => {
     const place = placeIn(await mkdtemp(join(parts().folder, 'home-')));
     await runCommand(
       parts().scripted,
@@ -82,7 +82,7 @@ export function runnerCommands(parts: RunnerParts): void {
     expect([none.lines, none.code]).toEqual([[{ type: 'end', found: false }], 0]);
   });
 
-  test('execute-query writes numbered events and its end; nobody at the input means that nothing is allowed', async () => {
+  test('execute-query writes numbered events and its end; without input, everything is denied', async () => {
     const { lines: told, code } = await query(lines(queryOf([{ say: 'hi' }, { ask: 'Bash' }])));
     const events = told.map((line) => QueryLine.parse(line)).filter((line) => line.type === 'event');
     expect(events.map((line) => line.sequence)).toEqual([1, 2, 3]);
@@ -92,7 +92,7 @@ export function runnerCommands(parts: RunnerParts): void {
     expect(code).toBe(0);
   });
 
-  test('execute-query asks, is answered, and is stopped, over the same streams', async () => {
+  test('execute-query asks, gets answers, and can be stopped, over the same streams', async () => {
     const child = startRunner(parts().scripted, 'execute-query');
     const closed = once(child, 'close');
     child.stdin.write(lines(queryOf([{ ask: 'Bash' }, { wait: true }])));
@@ -135,13 +135,13 @@ export function runnerCommands(parts: RunnerParts): void {
     expect(result.code).toBe(1);
   });
 
-  test('a line after the first that is no answer ends the query', async () => {
+  test('an invalid line after the first ends the query', async () => {
     const { last, code } = await query(`${lines(queryOf([{ wait: true }]))}nonsense\n`);
     expect(ErrorLine.parse(last).error.code).toBe('INVALID_REQUEST');
     expect(code).toBe(1);
   });
 
-  test('a request that comes a byte at a time is read like any other', async () => {
+  test('a request that arrives byte by byte is read normally', async () => {
     const child = startRunner(parts().scripted, 'execute-query');
     const closed = once(child, 'close');
     child.stdout.resume();
@@ -152,7 +152,7 @@ export function runnerCommands(parts: RunnerParts): void {
     expect(await closed).toEqual([0, null]);
   });
 
-  test('a query whose reader has gone ends by itself', async () => {
+  test('a query without a reader ends by itself', async () => {
     const child = startRunner(parts().scripted, 'execute-query');
     const closed = once(child, 'close');
     child.stdin.write(lines(queryOf([{ flood: 1_000_000 }, { wait: true }])));

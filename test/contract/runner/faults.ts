@@ -10,7 +10,7 @@ import { codeOf } from '../../support/servers/rpc-pair.ts';
 import type { RunnerParts } from './turns.ts';
 
 export function runnerFaults(parts: RunnerParts): void {
-  test('a runner killed in mid-turn fails the prompt with RUNNER_GONE', async () => {
+  test('a runner that is killed during a turn fails the prompt with RUNNER_GONE', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const turn = codeOf(server.prompt([{ say: 'here' }, { wait: true }]));
@@ -34,7 +34,7 @@ export function runnerFaults(parts: RunnerParts): void {
     await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
   });
 
-  test('what an agent has started ends with its turn, and a terminal does not', async () => {
+  test('processes of an agent end with its turn, and terminals do not', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const terminal = { terminal_id: 'term_1', cwd: '/', size: { cols: 80, rows: 24 } };
@@ -43,7 +43,7 @@ export function runnerFaults(parts: RunnerParts): void {
     expect([isAlive(Number(server.said[0])), isAlive(shown.pid)]).toEqual([false, true]);
   });
 
-  test('shutdown ends the turn that runs, then the runner', async () => {
+  test('shutdown ends the running turn, then the runner', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const turn = server.prompt([{ say: 'here' }, { wait: true }]);
@@ -53,7 +53,7 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(await server.exited).toEqual([0, null]);
   });
 
-  test('an agent that does not stop holds up neither shutdown nor the end of the server', async () => {
+  test('an agent that does not stop delays neither shutdown nor the end of the server', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const turn = codeOf(server.prompt([{ start: true }, { hang: true }]));
@@ -64,7 +64,7 @@ export function runnerFaults(parts: RunnerParts): void {
     await expect.poll(() => isAlive(pid), { timeout: 10_000 }).toBe(false);
   });
 
-  test('a library that prints or reads does not meddle with the protocol', async () => {
+  test('a library that prints or reads does not disturb the protocol', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const noise = '{"jsonrpc":"2.0","id":1,"result":{}}';
@@ -73,7 +73,7 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(server.stderr.split(noise)).toHaveLength(3);
   });
 
-  test('messages that the server refuses end the turn as failed, with its reason', async () => {
+  test('refused messages end the turn as failed, with the reason', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     server.peer.handle(ReportMessage, () => {
       throw new CellaError('QUOTA_EXCEEDED', 'the log is full');
@@ -84,7 +84,7 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(server.completions).toEqual([]);
   });
 
-  test('lines that are no messages are answered, and enough of them end it with a non-zero code', async () => {
+  test('invalid lines get an error, and too many of them end the runner with a non-zero code', async () => {
     const child = startRunner(parts().real, 'serve');
     const answers: string[] = [];
     child.stdout.setEncoding('utf8').on('data', (piece: string) => answers.push(piece));
@@ -95,7 +95,7 @@ export function runnerFaults(parts: RunnerParts): void {
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({ id: null, error: { code: -32700 } });
   });
 
-  test('a line of 100 MB is refused at its beginning, and ends it with a non-zero code', async () => {
+  test('a line of 100 MB is refused early, and ends the runner with a non-zero code', async () => {
     const child = startRunner(parts().real, 'serve');
     const answers: string[] = [];
     child.stdout.setEncoding('utf8').on('data', (piece: string) => answers.push(piece));

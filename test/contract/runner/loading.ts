@@ -30,7 +30,7 @@ async function loadedBy(command: string, input: object): Promise<{ agents: strin
 }
 
 export function runnerLoading(parts: RunnerParts): void {
-  test('is the adapter of the agent that is asked for; and the library of its maker with the first turn alone', async () => {
+  test('loads only the adapter of the requested agent, and its SDK with the first turn', async () => {
     const [cwd, programDir] = await Promise.all(
       ['cwd-', 'program-'].map((name) => mkdtemp(join(parts().folder, name))),
     );
@@ -53,7 +53,7 @@ export function runnerLoading(parts: RunnerParts): void {
     });
   });
 
-  test('is no other agent, also where all are bundled to one file: by a command, and by hello', async () => {
+  test('loads no other agent, although all are in one file: by a command, and by hello', async () => {
     const loaded = 'the telling agent is loaded';
     const look = async (agent: string) => {
       const place = { agent, cwd: '/tmp', homeDir: parts().folder, programDir: '/tmp', conversation: 'none' };

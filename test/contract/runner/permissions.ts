@@ -9,7 +9,7 @@ import type { RunnerParts } from './turns.ts';
 const idOf = (n: number) => `prm_${String(n).padStart(16, '0')}`;
 
 export function runnerPermissions(parts: RunnerParts): void {
-  test('are decided in the reply, later, or before the reply has come', async () => {
+  test('can be decided in the reply, later, or before the reply arrives', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     let asked = 0;
     const decide = (n: number) => ({ turn_id: turnId, request_id: idOf(n), outcome: 'allowed' as const, text: `${n}` });
@@ -33,7 +33,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     expect(await server.peer.call(PermissionResolved, decide(9))).toEqual({ accepted: false });
   });
 
-  test('that wait do not keep a turn from being stopped', async () => {
+  test('that are pending do not prevent a turn from stopping', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     const asked = Promise.withResolvers<void>();
     server.peer.handle(RequestPermission, () => {
@@ -48,7 +48,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     expect(server.said).toHaveLength(1);
   });
 
-  test('whose request is still held by the server do not either, and the server is told', async () => {
+  test('whose request has no reply yet do not either, and the server is notified', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     const asked = Promise.withResolvers<AbortSignal>();
     server.peer.handle(RequestPermission, (_, { signal }) => {
@@ -64,7 +64,7 @@ export function runnerPermissions(parts: RunnerParts): void {
     await withdrawn;
   });
 
-  test('that cannot be asked for are not given', async () => {
+  test('that cannot be requested are denied', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     server.peer.handle(RequestPermission, () => {
       throw new CellaError('STORAGE_FAILED', 'the disk is full');

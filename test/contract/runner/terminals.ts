@@ -37,7 +37,7 @@ function watch(server: RunnerTestServer) {
 }
 
 export function runnerTerminals(parts: RunnerParts): void {
-  test('are real ones: what is typed is read, and the size is known', async () => {
+  test('are real: they get typed input, and know their size', async () => {
     await using server = new RunnerTestServer(parts().real);
     const { shows, exited } = watch(server);
     await server.hello();
@@ -51,7 +51,7 @@ export function runnerTerminals(parts: RunnerParts): void {
     expect(await exited).toEqual({ terminal_id: 'a', code: 3 });
   });
 
-  test('that cannot be made are told of, and the runner goes on', async () => {
+  test('that cannot be opened are reported, and the runner continues', async () => {
     await using server = new RunnerTestServer(parts().real);
     await server.hello();
     const nowhere = server.peer.call(SpawnTerminal, { terminal_id: 'n', cwd: '/there/is/no/such/folder', size });
@@ -63,7 +63,7 @@ export function runnerTerminals(parts: RunnerParts): void {
     expect(await exited).toEqual({ terminal_id: 'm', code: 0 });
   });
 
-  test('are taken away with what runs on them', async () => {
+  test('are closed with the processes on them', async () => {
     await using server = new RunnerTestServer(parts().real);
     const { shows, exited } = watch(server);
     await server.hello();
@@ -76,7 +76,7 @@ export function runnerTerminals(parts: RunnerParts): void {
     expect(await server.peer.call(TerminateTerminal, { terminal_id: 'b' })).toEqual({ terminated: false });
   });
 
-  test('end with a runner that is killed', async () => {
+  test('end when their runner is killed', async () => {
     await using server = new RunnerTestServer(parts().real);
     const { shows } = watch(server);
     await server.hello();

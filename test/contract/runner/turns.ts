@@ -20,7 +20,7 @@ import { codeOf } from '../../support/servers/rpc-pair.ts';
 export type RunnerParts = () => RunnerFiles & { readonly folder: string };
 
 export function runnerTurns(parts: RunnerParts): void {
-  test('begin with hello: another version is a typed error, and nothing is taken before it', async () => {
+  test('begin with hello: another version is a typed error, and nothing is accepted before', async () => {
     await using server = new RunnerTestServer(parts().real);
     server.peer.start();
     expect(await codeOf(server.prompt([]))).toBe('RUNNER_PROTOCOL');
@@ -34,7 +34,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(await codeOf(server.hello())).toBe('RUNNER_PROTOCOL');
   });
 
-  test('report their messages in order, then their completion, and answer with the same', async () => {
+  test('report messages in order, then the completion, and reply with the same', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello({ agent: 'scripted' });
     const outcome = await server.prompt([{ say: 'first' }, { flood: 200 }, { say: 'last' }]);
@@ -53,7 +53,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(await server.exited).toEqual([0, null]);
   });
 
-  test('leave a conversation that is read in parts of one moment, without another process', async () => {
+  test('leave a conversation that is read in parts of one state, without another process', async () => {
     const { scripted, folder } = parts();
     await using server = new RunnerTestServer(scripted);
     const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder };
@@ -73,7 +73,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(await read('talk', 0)).toEqual({ found: true, text: 'another\n', parts: 1 });
   });
 
-  test('go on with a conversation that comes in parts before them, and refuse parts out of order', async () => {
+  test('continue a conversation that arrives in parts, and refuse parts out of order', async () => {
     const { scripted, folder } = parts();
     await using server = new RunnerTestServer(scripted);
     const place = { agent: 'scripted', cwd: folder, home_dir: folder, program_dir: folder, profile: {} };
@@ -113,7 +113,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect((await turn).status).toBe('cancelled');
   });
 
-  test('reach models through the gateway with the token as their key, and the session’s own MCP server', async () => {
+  test('reach models through the gateway with the token as key, and the session’s MCP server', async () => {
     const path = join(parts().folder, 'gateway.sock');
     const gateway = createServer((request, response) => response.end(`${request.url} ${request.headers['x-api-key']}`));
     await new Promise<void>((resolve) => gateway.listen(path, resolve));
@@ -140,7 +140,7 @@ export function runnerTurns(parts: RunnerParts): void {
     }
   });
 
-  test('ask for the key where keys are given just in time, and only there', async () => {
+  test('ask for the key only in the mode just-in-time', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     const asked: unknown[] = [];
     server.peer.handle(GetApiKey, (params) => {
@@ -155,7 +155,7 @@ export function runnerTurns(parts: RunnerParts): void {
     ]);
   });
 
-  test('are one at a time, and for the session that was greeted alone', async () => {
+  test('run one at a time, and only for the session of hello', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const first = server.prompt([{ say: 'here' }, { wait: true }]);
@@ -169,7 +169,7 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(await server.prompt([{ say: 'again' }])).toMatchObject({ status: 'completed', message_count: 2 });
   });
 
-  test('that fail say why, and never with the key', async () => {
+  test('that fail say why, without the key', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     expect(await server.prompt([{ fail: 'the provider is out' }])).toMatchObject({
@@ -178,7 +178,7 @@ export function runnerTurns(parts: RunnerParts): void {
     });
   });
 
-  test('of an agent that breaks are failed, with its words but not the key', async () => {
+  test('of an agent that crashes fail with its message, without the key', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const outcome = await server.prompt([{ die: 'out of memory' }]);
@@ -187,14 +187,14 @@ export function runnerTurns(parts: RunnerParts): void {
     expect(JSON.stringify(outcome)).not.toContain(sessionToken);
   });
 
-  test('of an agent that nobody knows are failed with AGENT_UNKNOWN', async () => {
+  test('of an unknown agent fail with AGENT_UNKNOWN', async () => {
     await using server = new RunnerTestServer(parts().real);
     await server.hello({ agent: 'nobody' });
     const outcome = await server.prompt([], { agent: 'nobody' });
     expect(outcome).toMatchObject({ status: 'failed', error: { code: 'AGENT_UNKNOWN' } });
   });
 
-  test('with an event too large for a message go on, and tell of it', async () => {
+  test('with an event that is too large continue, and report it', async () => {
     await using server = new RunnerTestServer(parts().scripted);
     await server.hello();
     const outcome = await server.prompt([{ huge: 9_000_000 }, { say: 'after' }]);

@@ -10,7 +10,7 @@ import { scratchFolder } from '../../support/kernels/session.ts';
 import { shareCache } from '../../support/run/shared-cache.ts';
 
 test.skipIf(!canRunDocker)(
-  'a pool keeps the container of a key while there is room, and its names when there is none',
+  'a pool keeps the container of a key while it has room, and the variables when it has none',
   async () => {
     const engine = await sharedEngineWithImage();
     const dataDir = shareCache(await scratchFolder());

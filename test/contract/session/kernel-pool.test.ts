@@ -31,7 +31,7 @@ function sandboxesAtOnce(templates: ReturnType<typeof templatesOf>): Set<number>
 }
 
 describe('a pool', () => {
-  test('gives a key the same kernel again, and another key another', async () => {
+  test('returns the same kernel for a key, and another for another key', async () => {
     const kernels = await pool();
     const one = await kernels.acquire('one');
     await one.run('x = 1');
@@ -42,7 +42,7 @@ describe('a pool', () => {
     expect(await kernels.metrics()).toMatchObject({ live: 2, hibernated: 0, hits: 1 });
   });
 
-  test('forks a key into another, which is one of its own then', async () => {
+  test('forks a key to another, which is then independent', async () => {
     const kernels = await pool();
     await (await kernels.acquire('one')).run('x = [1]');
     const fork = await kernels.fork('one', { agentKey: 'two' });
@@ -57,7 +57,7 @@ describe('a pool', () => {
     expect((await (await kernels.acquire('three')).run("'x' in globals()")).value).toBe(false);
   });
 
-  test('makes one kernel for a key however many ask for it at once', async () => {
+  test('starts one kernel for a key, with any number of concurrent callers', async () => {
     const kernels = await pool();
     const before = sandboxes();
     const sessions = await Promise.all(Array.from({ length: 50 }, () => kernels.acquire('same')));
@@ -66,7 +66,7 @@ describe('a pool', () => {
     expect(sandboxes().difference(before).size).toBe(1);
   });
 
-  test('never has more kernels than it may, and finds every name again', async () => {
+  test('never exceeds its limit of kernels, and restores every variable', async () => {
     const kernels = await pool({ maxKernels: 4, waitMs: 200_000 });
     const templates = templatesOf(process.pid);
     const before = sandboxes(templates);
@@ -94,7 +94,7 @@ describe('a pool', () => {
     expect(metrics.waits).toBeGreaterThan(0);
   }, 240_000);
 
-  test('gives the place of a kernel to another one when nothing of it is left', async () => {
+  test('gives the slot of a kernel to another only when the kernel is completely gone', async () => {
     const kernels = await pool({ maxKernels: 1 });
     const large = await kernels.acquire('large');
     // Memory that no save holds, and that takes the system a while to free.
@@ -106,7 +106,7 @@ describe('a pool', () => {
     expect((await small.run('1')).value).toBe(1);
   });
 
-  test('puts the longest idle kernel to sleep first', async () => {
+  test('hibernates the kernel that was idle longest first', async () => {
     const kernels = await pool({ maxKernels: 2 });
     const [old, young] = [await kernels.acquire('old'), await kernels.acquire('young')];
     await old.run('x = 1');
@@ -116,7 +116,7 @@ describe('a pool', () => {
     expect((await old.run('x')).value).toBe(1);
   });
 
-  test('has a caller wait its turn while all are at work, then says so', async () => {
+  test('makes a caller wait while all kernels are busy, and then fails', async () => {
     const kernels = await pool({ maxKernels: 1, waitMs: 300 });
     const busy = await kernels.acquire('busy');
     const running = busy.run('input()', { onInput: () => answered.promise });
@@ -128,7 +128,7 @@ describe('a pool', () => {
     expect((await (await waiting).run('1 + 1')).value).toBe(2);
   });
 
-  test('restarts a key alone when it comes with another environment or folder', async () => {
+  test('restarts only the key whose environment or folder has changed', async () => {
     const kernels = await pool();
     const own = (value: string): Omit<SessionOptions, 'agentKey'> => ({ env: { MODE: value } });
     const first = await kernels.acquire('a', own('one'));
@@ -143,7 +143,7 @@ describe('a pool', () => {
     expect((await moved.run('import os; os.getcwd()')).value).toBe(folder);
   });
 
-  test('puts a kernel to sleep when it was idle for long, and wakes it by its next call', async () => {
+  test('hibernates an idle kernel, and resumes it at its next call', async () => {
     const kernels = await pool({ idleMs: 20 });
     const session = await kernels.acquire('sleepy');
     await session.run('x = 7');
@@ -157,7 +157,7 @@ describe('a pool', () => {
     expect(resumed).toMatchObject({ value: 7, resumed: { restored: ['x'] } });
   });
 
-  test('has kernels ready for keys that come for the first time, with nothing of another key in them', async () => {
+  test('has spares for new keys, without anything of another key', async () => {
     const kernels = await pool({ minSpares: 1 });
     const first = await kernels.acquire('first');
     await first.run("secret = 'hush'; open('note', 'w').write('mine')");
@@ -171,7 +171,7 @@ describe('a pool', () => {
     expect((await second.run("import os; ['secret' in globals(), os.listdir()]")).value).toEqual([false, []]);
   });
 
-  test('counts the kernels that it brought back', async () => {
+  test('counts recovered kernels', async () => {
     const kernels = await pool();
     const session = await kernels.acquire('fragile');
     await session.run('x = 1');
@@ -191,7 +191,7 @@ describe('a pool', () => {
     await expect(kernels.acquire('a')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
   });
 
-  test('refuses options that it does not know', () => {
+  test('refuses unknown options', () => {
     expect(() => new KernelPool({ maxKernels: 0 })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
   });
 });
@@ -225,7 +225,7 @@ describe('a caller who waits', () => {
     return { kernels, finish };
   }
 
-  test('can choose for how long', async () => {
+  test('can choose how long', async () => {
     const { kernels, finish } = await occupied({ waitMs: 60_000 });
     await expect(kernels.acquire('hasty', {}, { waitMs: 10 })).rejects.toMatchObject({
       code: 'POOL_EXHAUSTED',
@@ -237,7 +237,7 @@ describe('a caller who waits', () => {
     expect((await (await patient).run('1 + 1')).value).toBe(2);
   });
 
-  test('does not wait where there is room, however short its deadline', async () => {
+  test('does not wait if there is room, however short its deadline', async () => {
     const kernels = await pool({ maxKernels: 1, waitMs: 0 });
     expect((await (await kernels.acquire('first', {}, { waitMs: 0 })).run('6 * 7')).value).toBe(42);
   });
@@ -253,7 +253,7 @@ describe('a caller who waits', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' });
   });
 
-  test('leaves the queue when it gives up, and those behind it move up', async () => {
+  test('leaves the queue when it gives up, and the others move up', async () => {
     const { kernels, finish } = await occupied();
     const abort = new AbortController();
     const first = kernels.acquire('first', {}, { signal: abort.signal });
@@ -273,7 +273,7 @@ describe('a caller who waits', () => {
     expect((await kernels.metrics()).live).toBe(1);
   });
 
-  test('for the same key as others gives up alone', async () => {
+  test('for the same key as others gives up without affecting them', async () => {
     const { kernels, finish } = await occupied();
     const abort = new AbortController();
     const patient = kernels.acquire('shared');
@@ -286,7 +286,7 @@ describe('a caller who waits', () => {
     expect((await (await patient).run('1')).value).toBe(1);
   });
 
-  test('hears it at once when the pool is shut down', async () => {
+  test('gets an error at once when the pool is shut down', async () => {
     const { kernels, finish } = await occupied({ waitMs: 600_000 });
     const waiting = kernels.acquire('waiting');
     await queueOf(kernels, 1);
@@ -296,7 +296,7 @@ describe('a caller who waits', () => {
     await finish();
   });
 
-  test('is told of a deadline or a signal that is none', async () => {
+  test('gets an error for an invalid deadline or signal', async () => {
     const kernels = await pool();
     for (const wait of [{ waitMs: -1 }, { waitMs: 0.5 }, { signal: {} }, { waiting: 1 }, null]) {
       const asked = kernels.acquire('a', {}, wait as unknown as AcquireOptions);
@@ -304,7 +304,7 @@ describe('a caller who waits', () => {
     }
   });
 
-  test('gets the place of a kernel that was being saved when it came', async () => {
+  test('gets the slot of a kernel that was being saved when it arrived', async () => {
     const kernels = await pool({ maxKernels: 1, waitMs: 15_000, session: { saveAfterMs: 600_000 } });
     const first = await kernels.acquire('first');
     // Where a thread runs, the kernel saves itself, and has no time for anything else.
@@ -318,7 +318,7 @@ describe('a caller who waits', () => {
     expect((await (await second).run('3')).value).toBe(3);
   });
 
-  test('does not wait for a kernel whose code keeps it from being put to sleep, where another one is idle', async () => {
+  test('does not wait for a kernel whose code prevents hibernation, if another one is idle', async () => {
     const kernels = await pool({ maxKernels: 2, waitMs: 20_000, session: { checkpointTimeoutMs: 12_000 } });
     const stubborn = await kernels.acquire('stubborn');
     const hang = 'class Hang:\n  def __reduce__(self):\n    while True: pass\nmany = [Hang() for _ in range(3)]';
@@ -331,8 +331,8 @@ describe('a caller who waits', () => {
   }, 60_000);
 });
 
-describe('a pool that is asked for something odd', () => {
-  test('says so, whatever the key is', async () => {
+describe('a pool with unusual input', () => {
+  test('reports an invalid key', async () => {
     const kernels = await pool();
     for (const key of [null, undefined, 5, {}, 'a\0b', 'x'.repeat(2000)] as string[]) {
       await expect(kernels.acquire(key)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
@@ -341,7 +341,7 @@ describe('a pool that is asked for something odd', () => {
     await expect(kernels.shutdown(null as unknown as string)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 
-  test('says so, whatever the options are, and leaves the kernel of that key alone', async () => {
+  test('reports invalid options, and does not affect the kernel of that key', async () => {
     const kernels = await pool();
     const session = await kernels.acquire('a');
     await session.run('x = 1');

@@ -19,7 +19,7 @@ afterAll(() => redis?.remove());
 const openStorage = () => RedisStorage.open(redis.url, { prefix: randomUUID() });
 
 describe('a session in Redis', () => {
-  it('wakes in another process, on another data folder', async () => {
+  it('resumes in another process, on another data folder', async () => {
     const storage = await newStorage({ openStorage });
     const session = await openSession({ storage, agentKey: 'traveller' });
     await session.run('x = 41\ndef twice(n): return n * 2');
@@ -43,7 +43,7 @@ describe('a session in Redis', () => {
     });
   });
 
-  it('is destroyed with everything of its agent', async () => {
+  it('is destroyed with everything of its agent key', async () => {
     const storage = await newStorage({ openStorage });
     const session = await openSession({ storage, agentKey: 'gone' });
     await session.run('x = 1');
@@ -53,7 +53,7 @@ describe('a session in Redis', () => {
     expect(await storage.checkpoints.list('gone')).toEqual([]);
   });
 
-  it('goes on while the server is away: what needs it is told so within moments, and works when it is back', async () => {
+  it('continues while Redis is unreachable: calls that need Redis fail within moments, and work when it is back', async () => {
     const storage = await newStorage({ openStorage });
     const session = await openSession({ storage, agentKey: 'patient' });
     await session.run('x = 1; artifacts.save("a", 1)');

@@ -11,13 +11,13 @@ import { kernelPid, kill } from '../../support/kernels/state.ts';
 import { descendants, isAlive } from '../../support/processes/processes.ts';
 
 describe('a key', () => {
-  test('is free again when a session of it could not be opened', async () => {
+  test('is free again after a session could not be opened', async () => {
     const dataDir = await scratchFolder();
     await expect(openSession({ dataDir, cwd: '/no/such/folder' })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     expect((await (await openSession({ dataDir })).run('1')).value).toBe(1);
   });
 
-  test('that somebody holds cannot be destroyed by a session without storage', async () => {
+  test('that is in use cannot be destroyed by a session without storage', async () => {
     const dataDir = await scratchFolder();
     const holder = await openSession({ dataDir });
     await holder.run("open('mine', 'w').write('kept')");
@@ -26,7 +26,7 @@ describe('a key', () => {
     expect((await holder.run("open('mine').read()")).value).toBe('kept');
   });
 
-  test('that is destroyed leaves neither names nor files nor history', async () => {
+  test('that is destroyed leaves no variables, files or history', async () => {
     const dataDir = await scratchFolder();
     const session = await openSession({ dataDir });
     await session.run("x = 1; open('mine', 'w').close()");
@@ -38,7 +38,7 @@ describe('a key', () => {
   });
 });
 
-test('a folder that a session was given is the one it works in, also where the one before it could not be opened', async () => {
+test('a session works in its given folder, even if the one before could not be opened', async () => {
   const [dataDir, cwd] = [await scratchFolder(), await scratchFolder()];
   const first = await openSession({ dataDir });
   await first.run('x = 1');
@@ -51,7 +51,7 @@ test('a folder that a session was given is the one it works in, also where the o
 });
 
 describe('a save', () => {
-  test('of a kernel that sends more than the cap is refused, and the kernel cut off', async () => {
+  test('of a kernel that sends more than the limit is refused, and the kernel is killed', async () => {
     const session = await openSession({ checkpointLimitMb: 1 });
     await session.run(`
 import json, struct, sys
@@ -65,7 +65,7 @@ sys.modules['cella_kernel.kernel.checkpoint_io'].save = hostile`);
     expect((await session.run('1')).value).toBe(1);
   });
 
-  test('that fails at the end is told, and no process stays', async () => {
+  test('that fails at the end is reported, and no process stays', async () => {
     const dataDir = await scratchFolder();
     const session = await Session.open({ dataDir });
     await session.run('x = 1');
@@ -90,7 +90,7 @@ sys.modules['cella_kernel.kernel.checkpoint_io'].save = hostile`);
     expect(result).toMatchObject({ value: false, recovered: { restored: [] } });
   });
 
-  test('that a session without storage would need to sleep is refused', async () => {
+  test('that a session without storage would need for hibernation is refused', async () => {
     const session = await openSession({ persist: false });
     await session.run('x = 1');
     await expect(session.hibernate()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
@@ -99,7 +99,7 @@ sys.modules['cella_kernel.kernel.checkpoint_io'].save = hostile`);
 });
 
 describe('a fork', () => {
-  test('keeps its names when its parent is destroyed', async () => {
+  test('keeps its variables when its parent is destroyed', async () => {
     const dataDir = await scratchFolder();
     const parent = await openSession({ dataDir, agentKey: 'parent' });
     await parent.run('x = 41');
@@ -111,7 +111,7 @@ describe('a fork', () => {
     expect((await again.run('x')).value).toBe(42);
   });
 
-  test('without a key of its own is refused: it would take the place of what the default agent has', async () => {
+  test('without its own key is refused: it would replace the default agent key', async () => {
     const dataDir = await scratchFolder();
     await using owner = await openSession({ dataDir });
     await owner.run('precious = 1');
@@ -125,7 +125,7 @@ describe('a fork', () => {
     expect((await again.run('precious')).value).toBe(1);
   });
 
-  test('past the ceiling of a pool leaves no kernel behind', async () => {
+  test('over the limit of a pool leaves no kernel behind', async () => {
     const dataDir = await scratchFolder();
     const pool = new KernelPool({ maxKernels: 1, waitMs: 100, session: { dataDir } });
     onTestFinished(() => pool.shutdown());
@@ -136,11 +136,11 @@ describe('a fork', () => {
   });
 });
 
-describe('a kernel that was killed a moment ago', () => {
+describe('a kernel that was just killed', () => {
   test.each([
     ['undo', { undo: 2 }, {}],
     ['a transaction', {}, { transaction: 'rollback_on_failure' }],
-  ] as const)('comes back before a cell with %s, which runs once', async (_name, options, how) => {
+  ] as const)('is recovered before a cell with %s, which runs once', async (_name, options, how) => {
     const session = await openSession(options);
     await session.run('x = 1');
     await session.save();
@@ -156,7 +156,7 @@ describe('a kernel that was killed a moment ago', () => {
   });
 });
 
-test('a durable checkpoint of a kernel that was killed a moment ago fails by that death, whenever it is seen', async () => {
+test('a durable checkpoint of a kernel that was just killed fails with that death, whenever it is noticed', async () => {
   const session = await openSession({ saveAfterMs: 3_600_000 });
   for (let round = 0; round < 6; round++) {
     await session.run('x = 1');
@@ -185,7 +185,7 @@ describe.each(['reset', 'restart'] as const)('%s() in the middle of', (end) => {
     ['a transaction', (session) => session.run('while True: pass', { transaction: 'rollback_always', timeoutMs: 300 })],
     ['another one', (session) => Promise.all([session.reset(), session.restart()])],
   ];
-  test.each(works)('%s ends it or waits for it, and leaves a kernel without names', async (_name, begin) => {
+  test.each(works)('%s ends it or waits for it, and leaves a kernel without variables', async (_name, begin) => {
     const session = await openSession({ undo: 1, saveAfterMs: 0 });
     await session.run('x = 1');
     await session.checkpoint({ name: 'live' });
@@ -206,7 +206,7 @@ describe.each(['reset', 'restart'] as const)('%s() in the middle of', (end) => {
 
 describe('a session that is closed', () => {
   test.each([0, 1, 2, 4, 8])(
-    'runs no cell that has not begun (%i turns of the loop after it was asked for)',
+    'runs no cell that has not begun (%i turns of the loop after it was requested)',
     async (turns) => {
       const session = await openSession({ undo: 5 });
       await session.run('1');
@@ -222,8 +222,8 @@ describe('a session that is closed', () => {
   );
 });
 
-describe('what waits behind a reset', () => {
-  test('runs after it, in the kernel that comes next', async () => {
+describe('a cell that waits behind a reset', () => {
+  test('runs after it, in the next kernel', async () => {
     const session = await openSession();
     const { result } = await runUntilReady(session, 'print("ready")\nwhile True: pass');
     const waits = session.run('"x" in dir()');
@@ -233,8 +233,8 @@ describe('what waits behind a reset', () => {
   });
 });
 
-describe('going back', () => {
-  test('begins with a checkpoint whose options are checked: a typing error makes none', async () => {
+describe('restoring', () => {
+  test('checks the options of a checkpoint first: a typing error creates none', async () => {
     const session = await openSession();
     for (const options of [
       null,
@@ -250,7 +250,7 @@ describe('going back', () => {
     expect(await session.checkpoints()).toEqual([]);
   });
 
-  test('by undo from an open transaction takes back that cell alone', async () => {
+  test('by undo from an open transaction undoes only that cell', async () => {
     const session = await openSession({ undo: 3 });
     await session.run('x = 1');
     await session.run('x = 2');
@@ -259,7 +259,7 @@ describe('going back', () => {
     expect((await session.run('x')).value).toBe(2);
   });
 
-  test('a durable checkpoint is deleted before a live one of its name that is gone', async () => {
+  test('a durable checkpoint is deleted before a live one with the same name that is gone', async () => {
     const session = await openSession({ liveCheckpoints: 1 });
     await session.run('x = 1');
     await session.checkpoint({ name: 'same' });
@@ -274,7 +274,7 @@ describe('going back', () => {
 });
 
 describe('a pool', () => {
-  test('opens a key again that somebody has closed', async () => {
+  test('opens a key again after its session was closed', async () => {
     const pool = new KernelPool({ session: { dataDir: await scratchFolder() } });
     onTestFinished(() => pool.shutdown());
     const session = await pool.acquire('a');
@@ -283,14 +283,14 @@ describe('a pool', () => {
     expect((await (await pool.acquire('a')).run('x')).value).toBe(1);
   });
 
-  test('knows the default key by its empty name', async () => {
+  test('accepts an empty name as the default key', async () => {
     const pool = new KernelPool({ session: { dataDir: await scratchFolder() } });
     onTestFinished(() => pool.shutdown());
     expect(await pool.acquire('')).toBe(await pool.acquire('default'));
   });
 });
 
-test('a moved data folder is the same to its agents, their working folder included', async () => {
+test('a moved data folder works the same for its agent keys, including their working folder', async () => {
   const [before, after] = [await scratchFolder(), await scratchFolder()];
   const first = await openSession({ dataDir: join(before, 'data') });
   await first.run("import os; os.mkdir('inner'); os.chdir('inner'); x = 1");

@@ -5,7 +5,7 @@ import { type Open, scratchFolder } from '../../support/kernels/session.ts';
 const NEVER = 3_600_000;
 
 export function crashLoopContract(open: Open): void {
-  it('gives up after three times without a cell that ended, and reset() mends it', async () => {
+  it('gives up after three times without a finished cell, and reset() fixes it', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = 1');
     await session.save();
@@ -44,7 +44,7 @@ export function crashLoopContract(open: Open): void {
     expect(await session.run('x')).toMatchObject({ status: 'ok', value: 1 });
   });
 
-  it('begins to count anew with every cell that ends', async () => {
+  it('starts counting again after every finished cell', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = 1');
     await session.save();

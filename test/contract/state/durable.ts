@@ -109,7 +109,7 @@ const saveable: [name: string, make: string, look: string][] = [
 const byCloudpickle: ReadonlySet<string> = new Set(['a closure, with what it has counted', 'lambdas']);
 
 function values(open: Open): void {
-  it.each(saveable)('brings back %s', async (name, make, look) => {
+  it.each(saveable)('restores %s', async (name, make, look) => {
     await using session = await open();
     if (await lacksFor(session, make, look)) return;
     expect((await session.run(make)).error?.traceback).toBeUndefined();
@@ -128,7 +128,7 @@ function values(open: Open): void {
     expect(await evaluate(session, look)).toEqual(was);
   });
 
-  it('takes later names away, and everything a later cell changed in place', async () => {
+  it('removes later variables, and reverts everything that a later cell changed in place', async () => {
     await using session = await open();
     await session.run('a = [1]; keep = {"k": 1}');
     await session.checkpoint({ name: 'base', durable: true });
@@ -138,7 +138,7 @@ function values(open: Open): void {
     expect(await evaluate(session, code)).toEqual([[1], { k: 1 }, false, false]);
   });
 
-  it('can be gone back to again and again', async () => {
+  it('can be restored repeatedly', async () => {
     await using session = await open();
     await session.run('a = [1]');
     const { id } = await session.checkpoint({ durable: true });
@@ -149,7 +149,7 @@ function values(open: Open): void {
     }
   });
 
-  it('lists what lives in its process alone with the reason, and saves the rest', async () => {
+  it('lists objects that exist only in the process with the reason, and saves the rest', async () => {
     await using session = await open();
     const every: [name: string, make: string, words: string][] = [
       ['file', 'open("f", "w")', 'file'],
@@ -173,7 +173,7 @@ function values(open: Open): void {
     expect(await evaluate(session, '[good, "file" in dir()]')).toEqual([[1], false]);
   });
 
-  it('does not disturb the kernel that it is made of', async () => {
+  it('does not affect its kernel', async () => {
     await using session = await open();
     await session.run('import random\nrandom.seed(1)\na = [1]\ng = iter([1, 2])\nf = open("f", "w")\nnext(g)');
     const pid = await evaluate(session, 'import os; os.getpid()');
@@ -199,7 +199,7 @@ function elsewhere(open: Open): void {
   const look = '[p.n, round(area(1), 3), sum(numbers), type(p).__name__]';
   const value = [3, 9.425, 499500, 'P'];
 
-  it('is found by another session of its agent', async () => {
+  it('is found by another session of its agent key', async () => {
     const dataDir = await scratchFolder();
     const first = await open({ dataDir, agentKey: 'a' });
     await first.run(make);
@@ -212,7 +212,7 @@ function elsewhere(open: Open): void {
     expect(await evaluate(second, look)).toEqual(value);
   });
 
-  it('is none of another agent', async () => {
+  it('does not belong to another agent key', async () => {
     const dataDir = await scratchFolder();
     await using one = await open({ dataDir, agentKey: 'one' });
     await using two = await open({ dataDir, agentKey: 'two' });
@@ -223,7 +223,7 @@ function elsewhere(open: Open): void {
     await expect(two.deleteCheckpoint(id)).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
   });
 
-  it('is found by another process, also where that is killed and followed by a third', async () => {
+  it('is found by another process, even if that is killed and a third one follows', async () => {
     const dataDir = await scratchFolder();
     const first = await open({ dataDir });
     await first.run(make);
@@ -242,7 +242,7 @@ function elsewhere(open: Open): void {
 }
 
 function keeping(open: Open): void {
-  it('tells what it holds', async () => {
+  it('lists its contents', async () => {
     await using session = await open();
     await session.run('x = 1; f = open("f", "w")');
     const made = await session.checkpoint({ name: 'base', durable: true });
@@ -277,7 +277,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('is not pushed out by automatic saves', async () => {
+  it('is not removed by automatic saves', async () => {
     await using session = await open();
     await session.run('x = 0');
     await session.checkpoint({ name: 'base', durable: true });
@@ -291,7 +291,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(0);
   });
 
-  it('of a name that was used already: the newest wins, and the other is found by its id', async () => {
+  it('with a used name: the newest wins, and the other is found by its id', async () => {
     await using session = await open();
     await session.run('x = 1');
     const first = await session.checkpoint({ name: 'base', durable: true });
@@ -304,7 +304,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('is what is gone back to where the live one of its name is gone', async () => {
+  it('is restored if the live one with its name is gone', async () => {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'base', durable: true });
@@ -318,7 +318,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('that nobody made is CHECKPOINT_NOT_FOUND, and nothing is lost', async () => {
+  it('that does not exist is CHECKPOINT_NOT_FOUND, and nothing is lost', async () => {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'base', durable: true });
@@ -328,14 +328,14 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('cannot be made without storage, and says so', async () => {
+  it('cannot be created without storage, and says so', async () => {
     await using session = await open({ persist: false });
     await session.run('x = 1');
     await expect(session.checkpoint({ durable: true })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('leaves out what is over the size limit, and says so', async () => {
+  it('leaves out variables over the size limit, and says so', async () => {
     await using session = await open({ checkpointLimitMb: 1 });
     await session.run('import os\nlarge = os.urandom(3 << 20)\nsmall = [1, 2]');
     const { saved, lost, bytes } = await session.checkpoint({ name: 'some', durable: true });
@@ -347,7 +347,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, '[small, "large" in dir()]')).toEqual([[1, 2], false]);
   });
 
-  it('of which nothing fits is CHECKPOINT_TOO_LARGE, and leaves nothing behind', async () => {
+  it('into which no variable fits is CHECKPOINT_TOO_LARGE, and leaves nothing behind', async () => {
     await using session = await open({ checkpointLimitMb: 1 });
     await session.run('large = __import__("os").urandom(3 << 20)');
     await expect(session.checkpoint({ name: 'none', durable: true })).rejects.toMatchObject({
@@ -358,7 +358,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'len(large)')).toBe(3 << 20);
   });
 
-  it('may be as large as several chunks on disk', async () => {
+  it('can be as large as several chunks on disk', async () => {
     const dataDir = await scratchFolder();
     const first = await open({ dataDir });
     await first.run('import os, hashlib\nblocks = [os.urandom(7 << 20) for _ in range(4)]\nmore = os.urandom(9 << 20)');
@@ -385,7 +385,7 @@ function damage(open: Open): void {
     return { session, id, path: join(checkpointFolder(dataDir), id) };
   };
 
-  it('by one byte loses what is in that part, and brings back the rest', async () => {
+  it('in one byte loses the variables of that part, and restores the rest', async () => {
     const { session, path } = await prepare();
     const was = await evaluate(session, '[one, three[0]]');
     const { chunk, offset, bytes } = locate(path, 'two');
@@ -410,7 +410,7 @@ function damage(open: Open): void {
     ['by being cut to nothing', (path) => truncateSync(join(path, '0000.chunk'), 0)],
     ['by the loss of its data', (path) => rmSync(join(path, '0000.chunk'))],
   ];
-  it.each(total)('%s is CHECKPOINT_DAMAGED, and names what was in it', async (_name, spoil) => {
+  it.each(total)('%s is CHECKPOINT_DAMAGED, and names its variables', async (_name, spoil) => {
     const { session, path, id } = await prepare();
     spoil(path);
     await expect(session.restore('made')).rejects.toMatchObject({
@@ -420,7 +420,7 @@ function damage(open: Open): void {
     expect(await evaluate(session, '6 * 7')).toBe(42);
   });
 
-  it('cannot be restored, and takes nothing from the kernel that tried', async () => {
+  it('cannot be restored, and changes nothing in the kernel that tried', async () => {
     const { session, path } = await prepare();
     rmSync(join(path, '0000.chunk'));
     await session.run('x = 1');
@@ -428,7 +428,7 @@ function damage(open: Open): void {
     expect(await evaluate(session, '[x, len(one)]')).toEqual([1, 2000]);
   });
 
-  it('by a cut brings back what lies before it', async () => {
+  it('by truncation restores what comes before', async () => {
     const { session, path } = await prepare();
     const last = readManifest(path).segments.findLast(({ names }) => names.length > 0);
     const cut = locate(path, last?.names[0] ?? '');
@@ -438,7 +438,7 @@ function damage(open: Open): void {
     expect(restored).not.toHaveLength(0);
   });
 
-  it('of one with more names than are listed restores the others, unless the list of its parts is hit', async () => {
+  it('with more variables than are listed restores the others, unless its table is hit', async () => {
     const dataDir = await scratchFolder();
     const session = await open({ dataDir, saveAfterMs: 3_600_000 });
     await session.run(
@@ -478,7 +478,7 @@ function damage(open: Open): void {
     ['of a later format', (text) => text.replace('"format":1', '"format":99')],
   ];
   it.each(manifests)(
-    'whose manifest is %s is not listed, not found by its name, and damaged by its id',
+    'with a manifest that is %s is not listed, not found by its name, and damaged by its id',
     async (_name, spoil) => {
       const { session, path, id } = await prepare();
       await session.checkpoint({ name: 'whole', durable: true });

@@ -25,7 +25,7 @@ export function forkContract(open: Open, short = false): void {
 }
 
 function memory(open: Open): void {
-  it('has all that was in memory, and both go on by themselves', async () => {
+  it('has everything in memory, and both continue independently', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('a = [1]\ng = iter(range(9)); next(g)\nimport json; json.mine = 7');
@@ -51,7 +51,7 @@ function memory(open: Open): void {
     expect(await evaluate(child, '[os.path.exists("/tmp/shared"), os.getcwd().endswith("sub")]')).toEqual([true, true]);
   });
 
-  it('has output, questions and event loop of its own', async () => {
+  it('has its own output, input() and event loop', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('import asyncio\nawait asyncio.sleep(0)\nprint("once")');
@@ -66,7 +66,7 @@ function memory(open: Open): void {
     expect(two).toMatchObject({ value: 'child', stdout: 'out\nchild\n' });
   });
 
-  it('has random numbers of its own', async () => {
+  it('has its own random numbers', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('import numpy, random, uuid, os');
@@ -77,7 +77,7 @@ function memory(open: Open): void {
     expect(new Set(drawn.flat()).size).toBe(12);
   });
 
-  it('can be made twenty times of one kernel', async () => {
+  it('can be created twenty times from one kernel', async () => {
     // No save of any of them is among the processes that are counted.
     await using parent = await open({ saveAfterMs: NEVER });
     if (await lacks(parent, 'forks')) return;
@@ -101,7 +101,7 @@ function memory(open: Open): void {
     expect(await evaluate(parent, 'n')).toBe(-1);
   });
 
-  it('can be made at once, many at a time', async () => {
+  it('can be created many at a time', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -126,7 +126,7 @@ function memory(open: Open): void {
     expect(grandchild.cwd).toBe(parent.cwd);
   });
 
-  it('can begin with a checkpoint, which stays', async () => {
+  it('can start from a checkpoint, which stays', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -142,7 +142,7 @@ function memory(open: Open): void {
     expect(await evaluate(parent, 'x')).toBe(1);
   });
 
-  it('has checkpoints and transactions of its own', async () => {
+  it('has its own checkpoints and transactions', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -166,7 +166,7 @@ function memory(open: Open): void {
 }
 
 function lives(open: Open): void {
-  it('lives on when its parent is closed', async () => {
+  it('stays alive when its parent is closed', async () => {
     const parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -179,7 +179,7 @@ function lives(open: Open): void {
     expect(await evaluate(child, 'x')).toBe(2);
   });
 
-  it('that is closed leaves its parent alone', async () => {
+  it('that is closed does not affect its parent', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -191,7 +191,7 @@ function lives(open: Open): void {
     expect(result.recovered).toBeUndefined();
   });
 
-  it('ends with the last of those who live in its sandbox, and leaves no process', async () => {
+  it('leaves no process after the last kernel in its sandbox has closed', async () => {
     const parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -252,7 +252,7 @@ function lives(open: Open): void {
     expect(await victim.run('x')).toMatchObject({ value: 1, recovered: { cause: { signal: 'SIGKILL' } } });
   });
 
-  it.each(['reset', 'restart', 'hibernate'] as const)('%s() of one is none of the other', async (end) => {
+  it.each(['reset', 'restart', 'hibernate'] as const)('%s() of one does not affect the other', async (end) => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');
@@ -266,7 +266,7 @@ function lives(open: Open): void {
     expect(await evaluate(child, '"x" in dir()')).toBe(end === 'hibernate');
   });
 
-  it('of a kernel that died at once gets nothing that its key had in an earlier life', async () => {
+  it('of a kernel that died at once gets nothing that its key had before', async () => {
     const dataDir = await scratchFolder();
     {
       await using earlier = await open({ dataDir, agentKey: 'child' });
@@ -283,7 +283,7 @@ function lives(open: Open): void {
     expect(result.value).not.toContain('of_an_earlier_life');
   });
 
-  it('whose key is in use is KEY_BUSY, and the parent goes on', async () => {
+  it('whose key is in use is KEY_BUSY, and the parent continues', async () => {
     const dataDir = await scratchFolder();
     await using parent = await open({ dataDir, agentKey: 'parent' });
     if (await lacks(parent, 'forks')) return;
@@ -298,7 +298,7 @@ function lives(open: Open): void {
 }
 
 function afterwards(open: Open): void {
-  it('that was closed comes back under its own key, with its names, in the same folder', async () => {
+  it('that was closed opens again under its own key, with its variables, in the same folder', async () => {
     const dataDir = await scratchFolder();
     await using parent = await open({ dataDir, agentKey: 'parent' });
     if (await lacks(parent, 'forks')) return;
@@ -317,7 +317,7 @@ function afterwards(open: Open): void {
     expect(await evaluate(parent, 'x')).toBe(1);
   });
 
-  it('finds the folder also after its parent is gone', async () => {
+  it('keeps the folder after its parent is gone', async () => {
     const dataDir = await scratchFolder();
     const parent = await open({ dataDir, agentKey: 'parent' });
     if (await lacks(parent, 'forks')) return;
@@ -331,7 +331,7 @@ function afterwards(open: Open): void {
   });
 
   it.each([true, false])(
-    'keeps its files when its parent is destroyed, until it is too (persist: %s)',
+    'keeps its files when its parent is destroyed, until it is destroyed too (persist: %s)',
     async (persist) => {
       const dataDir = await scratchFolder();
       const folders = () => readdirSync(join(dataDir, 'agents')).filter((name) => !name.startsWith('.new-'));
@@ -383,7 +383,7 @@ function afterwards(open: Open): void {
     expect(folders()).toEqual([]);
   });
 
-  it('that its parent made without a word has the names that were there', async () => {
+  it('of a parent that was not saved has the variables that existed', async () => {
     const dataDir = await scratchFolder();
     const parent = await open({ dataDir, agentKey: 'parent' });
     if (await lacks(parent, 'forks')) return;
@@ -395,7 +395,7 @@ function afterwards(open: Open): void {
     expect(await evaluate(again, 'x')).toBe(1);
   });
 
-  it('saves its names beside its parent, at the same time', async () => {
+  it('saves its variables at the same time as its parent', async () => {
     await using parent = await open({ saveAfterMs: 3_600_000 });
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 0');
@@ -409,7 +409,7 @@ function afterwards(open: Open): void {
     await Promise.all(children.map((child) => child.close()));
   });
 
-  it('recovers by itself after its death', async () => {
+  it('recovers independently after its kernel died', async () => {
     await using parent = await open();
     if (await lacks(parent, 'forks')) return;
     await parent.run('x = 1');

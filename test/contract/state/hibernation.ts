@@ -7,7 +7,7 @@ import { isAlive } from '../../support/processes/processes.ts';
 
 export function hibernationContract(open: Open): void {
   describe('hibernation', () => {
-    it('ends the kernel, and the next call brings it back with its names', async () => {
+    it('ends the kernel, and the next call restores it with its variables', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('x = [1]\ndef f(): return x\nlive = open("live", "w")\nimport math');
@@ -28,7 +28,7 @@ export function hibernationContract(open: Open): void {
       expect((await session.run('x')).resumed).toBeUndefined();
     });
 
-    it('can be asked for twice, and of a kernel that never ran anything', async () => {
+    it('can be requested twice, and for a kernel that never ran anything', async () => {
       await using session = await open();
       await session.hibernate();
       await session.hibernate();
@@ -38,7 +38,7 @@ export function hibernationContract(open: Open): void {
       expect(await session.run('x')).toMatchObject({ value: 1, resumed: {} });
     });
 
-    it('waits for what runs', async () => {
+    it('waits for running code', async () => {
       await using session = await open();
       const released = Promise.withResolvers<string>();
       const { result } = await runUntilReady(session, 'print("ready")\nx = input()', {
@@ -72,7 +72,7 @@ export function hibernationContract(open: Open): void {
       expect(await evaluate(child, 'apple')).toBe(1);
     });
 
-    it('is what closing a session and opening it again comes to', async () => {
+    it('is the same as closing a session and opening it again', async () => {
       const dataDir = await scratchFolder();
       const first = await open({ dataDir, agentKey: 'a' });
       await first.run('x = 1; note = [x]');
@@ -88,7 +88,7 @@ export function hibernationContract(open: Open): void {
       expect((await second.history()).map(({ code }) => code)[0]).toBe('x = 1; note = [x]');
     });
 
-    it('has nothing to tell where there was nothing', async () => {
+    it('reports nothing if there was nothing to save', async () => {
       const dataDir = await scratchFolder();
       const first = await open({ dataDir });
       await first.close();
@@ -96,7 +96,7 @@ export function hibernationContract(open: Open): void {
       expect((await second.run('1')).resumed).toBeUndefined();
     });
 
-    it('remembers a reset: names that were cleared do not come back', async () => {
+    it('remembers a reset: cleared variables do not come back', async () => {
       const dataDir = await scratchFolder();
       const first = await open({ dataDir });
       await first.run('x = 1');
@@ -107,7 +107,7 @@ export function hibernationContract(open: Open): void {
       expect(await evaluate(second, '"x" in dir()')).toBe(false);
     });
 
-    it('ends what runs when the session is closed, and keeps the save before it', async () => {
+    it('ends running code when the session is closed, and keeps the save before it', async () => {
       const dataDir = await scratchFolder();
       const first = await open({ dataDir });
       await first.run('x = 1');

@@ -18,7 +18,7 @@ export function liveCheckpointContract(open: Open, short = false): void {
 }
 
 function goingBack(open: Open): void {
-  it('is gone back to by id and by name, again and again, with everything that was in memory', async () => {
+  it('is restored by id and by name, repeatedly, with everything in memory', async () => {
     await using session = await open();
     await session.run(
       'import random, os\nrandom.seed(3)\na = [1]\ndef f(seen=[]):\n    seen.append(1)\n    return len(seen)\nf()',
@@ -36,7 +36,7 @@ function goingBack(open: Open): void {
     expect(looks).toEqual([looks[0], looks[0], looks[0], looks[0]]);
   });
 
-  it('leads to a kernel that does everything a kernel does', async () => {
+  it('restores a fully functional kernel', async () => {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'base' });
@@ -54,7 +54,7 @@ function goingBack(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(5);
   });
 
-  it('can be gone back to, and forward again, where there are several', async () => {
+  it('can be restored back and forward, if there are several', async () => {
     await using session = await open();
     for (const name of ['one', 'two', 'three']) {
       await session.run(`x = ${JSON.stringify(name)}`);
@@ -66,7 +66,7 @@ function goingBack(open: Open): void {
     }
   });
 
-  it('is not changed by what is done after it was gone back to', async () => {
+  it('is not changed by later work after it was restored', async () => {
     await using session = await open();
     await session.run('a = []');
     await session.checkpoint({ name: 'empty' });
@@ -76,7 +76,7 @@ function goingBack(open: Open): void {
     }
   });
 
-  it('made after another was gone back to holds what was done since', async () => {
+  it('created after a restore contains the later work', async () => {
     await using session = await open();
     await session.run('path = [1]');
     await session.checkpoint({ name: 'one' });
@@ -91,7 +91,7 @@ function goingBack(open: Open): void {
     expect(await evaluate(session, 'path')).toEqual([1, 'right']);
   });
 
-  it('survives the death of the kernel, and a reset', async () => {
+  it('survives the end of the kernel, and a reset', async () => {
     await using session = await open();
     await session.run('x = 1');
     await session.checkpoint({ name: 'base' });
@@ -118,7 +118,7 @@ function goingBack(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('waits for what runs before it is made or gone back to', async () => {
+  it('waits for running code before it is created or restored', async () => {
     await using session = await open();
     const cell = session.run('import time\nx = 0\nfor _ in range(20):\n    time.sleep(0.002)\n    x += 1');
     const made = session.checkpoint({ name: 'after' });
@@ -153,7 +153,7 @@ function keeping(open: Open): void {
     );
   });
 
-  it('that nobody made is CHECKPOINT_NOT_FOUND, and nothing is lost', async () => {
+  it('that does not exist is CHECKPOINT_NOT_FOUND, and nothing is lost', async () => {
     await using session = await open();
     await session.run('x = 1');
     for (const which of ['nothing', '', '00000000-0000-4000-8000-000000000000']) {
@@ -165,7 +165,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('must have a name that can be read', async () => {
+  it('must have a printable name', async () => {
     await using session = await open();
     for (const name of ['', '  ', 'x'.repeat(201), '\ud800']) {
       await expect(session.checkpoint({ name }), JSON.stringify(name)).rejects.toMatchObject({
@@ -175,7 +175,7 @@ function keeping(open: Open): void {
     expect(await session.checkpoints()).toEqual([]);
   });
 
-  it('of a name that was used already takes its place', async () => {
+  it('with a used name replaces the other', async () => {
     await using session = await open();
     await session.run('x = 1');
     const first = await session.checkpoint({ name: 'base' });
@@ -187,7 +187,7 @@ function keeping(open: Open): void {
     await expect(session.restore(first.id)).rejects.toMatchObject(gone);
   });
 
-  it('that is one too many ends the oldest, which is told as gone', async () => {
+  it('over the limit drops the oldest, which is listed as gone', async () => {
     await using session = await open({ liveCheckpoints: 3 });
     if (await lacks(session, 'subprocesses')) return;
     for (let n = 1; n <= 5; n++) {
@@ -220,7 +220,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(1);
   });
 
-  it('gives way where the memory of all of them is too much, and the kernel lives on', async () => {
+  it('is dropped if all of them use too much memory, and the kernel lives on', async () => {
     await using session = await open({ limits: { memoryMb: 400 } });
     if (await lacks(session, 'native code')) return;
     await session.run('import numpy');
@@ -243,7 +243,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, '"point %d" % a[-1]')).toBe(left[0]);
   });
 
-  it.each(['restart', 'hibernate'] as const)('is gone after %s(), and told so', async (end) => {
+  it.each(['restart', 'hibernate'] as const)('is gone after %s(), and listed so', async (end) => {
     await using session = await open();
     await session.run('x = 1');
     const { id } = await session.checkpoint({ name: 'base' });
@@ -262,7 +262,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(2);
   });
 
-  it('that was made after a restart is not touched by what becomes of those before it', async () => {
+  it('created after a restart is not affected by those before it', async () => {
     await using session = await open();
     await session.run('x = 1');
     const old = await session.checkpoint({ name: 'old' });
@@ -275,7 +275,7 @@ function keeping(open: Open): void {
     expect(await evaluate(session, 'x')).toBe(2);
   });
 
-  it('whose process is killed is told as gone, and the others are not', async () => {
+  it('whose process is killed is listed as gone, and the others are not affected', async () => {
     // No save forks a process of its own meanwhile, which would be taken for the one to kill.
     await using session = await open({ persist: false });
     if (await lacks(session, 'subprocesses')) return;
@@ -337,7 +337,7 @@ function lives(pid: number): boolean {
 
 export function undoContract(open: Open): void {
   describe('undo', () => {
-    it('goes back cell by cell, in the order in which they ran', async () => {
+    it('goes back cell by cell, in reverse order', async () => {
       await using session = await open({ undo: 3 });
       for (let n = 1; n <= 3; n++) await session.run(`x = ${n}`);
       await session.undo();
@@ -348,7 +348,7 @@ export function undoContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(1);
     });
 
-    it('takes back a cell that failed, and one that was committed', async () => {
+    it('undoes a cell that failed, and one that was committed', async () => {
       await using session = await open({ undo: 5 });
       await session.run('x = 1');
       await session.run('x = 2; 1 / 0');
@@ -360,7 +360,7 @@ export function undoContract(open: Open): void {
       expect((await session.variables()).map(({ preview }) => preview)).toEqual(['1']);
     });
 
-    it('takes back a cell that ended its kernel', async () => {
+    it('undoes a cell that ended its kernel', async () => {
       await using session = await open({ undo: 5 });
       await session.run('x = 1');
       await session.run('x = 2');
@@ -373,7 +373,7 @@ export function undoContract(open: Open): void {
       expect((await session.variables()).map(({ preview }) => preview)).toEqual(['2']);
     });
 
-    it('goes no further than it was asked to, and says so', async () => {
+    it('goes back no further than its limit, and says so', async () => {
       await using session = await open({ undo: 2 });
       for (let n = 1; n <= 4; n++) await session.run(`x = ${n}`);
       await session.undo();
@@ -382,14 +382,14 @@ export function undoContract(open: Open): void {
       expect((await session.variables()).map(({ preview }) => preview)).toEqual(['2']);
     });
 
-    it('has nothing to go back to where it was not asked for', async () => {
+    it('has nothing to go back to if the option is off', async () => {
       await using session = await open();
       await session.run('x = 1');
       await expect(session.undo()).rejects.toMatchObject({ code: 'NOTHING_TO_UNDO' });
       expect(await evaluate(session, 'x')).toBe(1);
     });
 
-    it('does not keep a cell from running beside a thread', async () => {
+    it('does not prevent a cell from running next to a thread', async () => {
       await using session = await open({ undo: 2 });
       if (await lacks(session, 'threads')) return;
       await session.run('x = 1');
@@ -398,7 +398,7 @@ export function undoContract(open: Open): void {
       expect((await session.run('go.set()')).status).toBe('ok');
     });
 
-    it('does not pile up processes, however many cells run or die', async () => {
+    it('does not accumulate processes, however many cells run or die', async () => {
       await using session = await open({ undo: 2 });
       if (await lacks(session, 'subprocesses')) return;
       for (let n = 0; n < 6; n++) await session.run('1');

@@ -20,7 +20,7 @@ export function agentKeyContract(open: Open): void {
       expect(await evaluate(again, '1')).toBe(1);
     });
 
-    it('is KEY_BUSY for another process, and free after the owner ends or is killed', async () => {
+    it('is KEY_BUSY for another process, and free when the owner ends or is killed', async () => {
       const dataDir = await scratchFolder();
       for (const how of ['kill', 'end'] as const) {
         await using host = new RemoteHost();
@@ -44,7 +44,7 @@ export function agentKeyContract(open: Open): void {
       }
     });
 
-    it('is held while its kernel sleeps or is dead', async () => {
+    it('stays locked while its kernel is hibernated or dead', async () => {
       const dataDir = await scratchFolder();
       await using session = await open({ dataDir });
       await session.run('x = 1');
@@ -54,7 +54,7 @@ export function agentKeyContract(open: Open): void {
       await expect(open({ dataDir })).rejects.toMatchObject({ code: 'KEY_BUSY' });
     });
 
-    it('is free again where the session could not be opened', async () => {
+    it('is free again if the session could not be opened', async () => {
       const dataDir = await scratchFolder();
       await expect(open({ dataDir, preload: ['no_such_module_here'] })).rejects.toMatchObject({
         code: 'INVALID_OPTIONS',
@@ -63,7 +63,7 @@ export function agentKeyContract(open: Open): void {
       expect(await evaluate(session, '1')).toBe(1);
     });
 
-    it('goes to exactly one of many who want it at once', async () => {
+    it('is given to exactly one of many concurrent callers', async () => {
       const dataDir = await scratchFolder();
       const asked = await Promise.allSettled(Array.from({ length: 6 }, () => open({ dataDir })));
       const got = asked.filter(({ status }) => status === 'fulfilled');

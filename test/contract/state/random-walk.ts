@@ -130,9 +130,9 @@ const steps: Record<string, Step> = {
 };
 
 export function walkContract(open: Open, thorough: boolean): void {
-  describe('a walk through everything that can be done with state', () => {
+  describe('a random sequence of all state operations', () => {
     it.each(thorough ? MANY : SOME)(
-      'never loses or invents anything, with the dice of %i',
+      'never loses or invents anything, with the seed %i',
       { timeout: 60_000 },
       async (seed) => {
         const roll = dice(seed);

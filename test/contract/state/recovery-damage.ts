@@ -10,7 +10,7 @@ import { checkpointFolder, locate, reasons, storedCheckpoints } from '../../supp
 const NEVER = 3_600_000;
 
 export function damagedSaveContract(open: Open): void {
-  it('brings back an older save where the last one is damaged', async () => {
+  it('restores an older save if the last one is damaged', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir, saveAfterMs: NEVER });
     for (const n of [1, 2]) {
@@ -23,7 +23,7 @@ export function damagedSaveContract(open: Open): void {
     expect(await session.run('x')).toMatchObject({ value: [1], recovered: { restored: ['x'] } });
   });
 
-  it('brings back what is whole of a save that is damaged in part', async () => {
+  it('restores the intact parts of a damaged save', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir, saveAfterMs: NEVER });
     await session.run('import os\none = os.urandom(3000); two = os.urandom(3000)');
@@ -38,7 +38,7 @@ export function damagedSaveContract(open: Open): void {
     expect(recovered?.restored).toContain('os');
   });
 
-  it('goes on with nothing where every save is damaged, and says so', async () => {
+  it('continues without variables if every save is damaged, and says so', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir, saveAfterMs: NEVER });
     await session.run('x = [1]');
@@ -50,7 +50,7 @@ export function damagedSaveContract(open: Open): void {
     expect(reasons(result.recovered?.lost).x).toContain('damaged');
   });
 
-  it('lets a session be opened where every save is damaged, and says so', async () => {
+  it('opens a session even if every save is damaged, and says so', async () => {
     const dataDir = await scratchFolder();
     const first = await open({ dataDir });
     await first.run('x = [1]');

@@ -18,7 +18,7 @@ export function recoveryNoticeContract(open: Open): void {
     expect(recovered?.savedAgoMs).toBeLessThanOrEqual(age);
   });
 
-  it('says that nothing came back where nothing was ever saved', async () => {
+  it('says that nothing was restored if nothing was ever saved', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = 1');
     await session.run('import os; os._exit(1)');
@@ -27,7 +27,7 @@ export function recoveryNoticeContract(open: Open): void {
     expect(recovered?.savedAgoMs).toBeUndefined();
   });
 
-  it('is told by the cell that comes next, also where that one dies too', async () => {
+  it('is reported by the next cell, even if that cell dies too', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = 1');
     await session.save();
@@ -41,7 +41,7 @@ export function recoveryNoticeContract(open: Open): void {
     expect(results[2]?.value).toBe(1);
   });
 
-  it('keeps counting executions from where they were', async () => {
+  it('continues the count of executions', async () => {
     await using session = await open();
     await session.run('1');
     await session.run('import os; os._exit(1)');

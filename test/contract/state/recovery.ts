@@ -47,7 +47,7 @@ async function killIdle(session: Session, victim: number): Promise<void> {
 }
 
 function deathOfTheTemplate(open: Open): void {
-  it('of several sessions whose template was killed brings back each its own', async () => {
+  it('of several sessions whose template was killed restores each session’s own variables', async () => {
     const dataDir = await scratchFolder();
     const sessions = await Promise.all([1, 2, 3].map((n) => open({ dataDir, agentKey: `agent ${n}` })));
     await Promise.all(sessions.map((session, n) => session.run(`x = ${n}`)));
@@ -90,7 +90,7 @@ function deaths(open: Open, templated: boolean): void {
         ] as [string, string, object][])
       : []),
   ];
-  it.each(byCode)('after %s brings the last save back, and the cell is not run again', async (name, code, cause) => {
+  it.each(byCode)('after %s restores the last save, and does not run the cell again', async (name, code, cause) => {
     await using session = await open({ saveAfterMs: NEVER, limits: { memoryMb: 256 } });
     if (await lacksFor(session, code)) return;
     await session.run('x = [1]\ndef f(): return x\nlive = open("live", "w")');
@@ -124,7 +124,7 @@ function deaths(open: Open, templated: boolean): void {
   if (templated) {
     victims.push(['the template', async ({ pid }) => templateAbove(pid), { code: 'KERNEL_DIED' }]);
   }
-  it.each(victims)('after %s was killed in the middle of a cell brings the last save back', async (...row) => {
+  it.each(victims)('after %s was killed in the middle of a cell restores the last save', async (...row) => {
     const [, find, cause] = row;
     await using session = await open({ saveAfterMs: NEVER });
     if (await lacks(session, 'subprocesses')) return;
@@ -142,7 +142,7 @@ function deaths(open: Open, templated: boolean): void {
     });
   });
 
-  it.each(victims)('after %s was killed between two cells brings the last save back', async (_name, find, cause) => {
+  it.each(victims)('after %s was killed between two cells restores the last save', async (_name, find, cause) => {
     await using session = await open({ saveAfterMs: NEVER });
     if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
@@ -153,7 +153,7 @@ function deaths(open: Open, templated: boolean): void {
     expect(await session.run('x += 1; x')).toMatchObject({ status: 'ok', value: 2 });
   });
 
-  it('loses live checkpoints with their sandbox, and never takes one for another', async () => {
+  it('loses live checkpoints with their sandbox, and never confuses them', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
@@ -168,7 +168,7 @@ function deaths(open: Open, templated: boolean): void {
     expect(await evaluate(session, 'x')).toBe(2);
   });
 
-  it('from an explicit transaction whose sandbox has ended is from the last save', async () => {
+  it('from an explicit transaction whose sandbox has ended uses the last save', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     if (await lacks(session, 'subprocesses')) return;
     await session.run('x = 1');
@@ -179,7 +179,7 @@ function deaths(open: Open, templated: boolean): void {
     await expect(session.commit()).rejects.toMatchObject({ code: 'NO_TRANSACTION' });
   });
 
-  it('after a death in a transaction that cannot be rolled back any more is from the last save', async () => {
+  it('after a death in a transaction that can no longer be rolled back uses the last save', async () => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = 1');
     await session.save();

@@ -17,7 +17,7 @@ export function savesContract(open: Open, templated: boolean): void {
   describe('automatic saves', () => {
     const automatic = async (session: Session) => (await session.checkpoints()).filter((one) => one.automatic);
 
-    it('come by themselves some time after the last cell', async () => {
+    it('are made some time after the last cell', async () => {
       await using session = await open({ saveAfterMs: 0 });
       const events = session.background();
       await session.run('x = 1');
@@ -32,7 +32,7 @@ export function savesContract(open: Open, templated: boolean): void {
       expect(await session.run('x')).toMatchObject({ value: 1, recovered: { restored: ['x'] } });
     });
 
-    it('come by themselves also after a rollback, a reset and a restore', async () => {
+    it('are also made after a rollback, a reset and a restore', async () => {
       await using session = await open({ saveAfterMs: 0 });
       const last = async () => (await automatic(session)).at(-1)?.saved;
       await session.run('x = 1');
@@ -46,7 +46,7 @@ export function savesContract(open: Open, templated: boolean): void {
       await expect.poll(last).toEqual([]);
     });
 
-    it('do not come while nothing has changed', async () => {
+    it('are not made while nothing has changed', async () => {
       await using session = await open({ saveAfterMs: NEVER });
       await session.run('x = 1');
       await session.save();
@@ -60,7 +60,7 @@ export function savesContract(open: Open, templated: boolean): void {
       expect((await automatic(session)).at(-1)?.id).not.toBe(before[0]?.id);
     });
 
-    it('keep the last two, and no more', async () => {
+    it('are kept: the last two, and no more', async () => {
       await using session = await open({ saveAfterMs: NEVER });
       for (let n = 1; n <= 5; n++) {
         await session.run(`x = ${n}`);
@@ -69,7 +69,7 @@ export function savesContract(open: Open, templated: boolean): void {
       expect((await automatic(session)).map(({ execution }) => execution)).toEqual([4, 5]);
     });
 
-    it('do not hold up the cells that come meanwhile', async () => {
+    it('do not delay the cells that arrive during a save', async () => {
       await using session = await open({ saveAfterMs: NEVER });
       // Each takes its time to be saved.
       await session.run(
@@ -87,7 +87,7 @@ export function savesContract(open: Open, templated: boolean): void {
       expect(await session.run('x')).toMatchObject({ value: 1, recovered: {} });
     });
 
-    it('that are being written when the session is closed or put to sleep are not lost', async () => {
+    it('that are being written when the session is closed or hibernated are not lost', async () => {
       const dataDir = await scratchFolder();
       for (const end of ['close', 'hibernate'] as const) {
         const session = await open({ dataDir, saveAfterMs: NEVER });
@@ -120,7 +120,7 @@ export function savesContract(open: Open, templated: boolean): void {
       }
     });
 
-    it('do not get in the way of going back, whatever they are at', async () => {
+    it('do not delay restoring, in any phase', async () => {
       await using session = await open({ saveAfterMs: 0 });
       await session.run('x = 1');
       await session.checkpoint({ name: 'base' });
@@ -135,7 +135,7 @@ export function savesContract(open: Open, templated: boolean): void {
       }
     });
 
-    it('work beside threads, which are not in the way of the next cell', async () => {
+    it('work while threads run, without delaying the next cell', async () => {
       await using session = await open({ saveAfterMs: NEVER });
       if (await lacks(session, 'threads')) return;
       await session.run(
@@ -161,7 +161,7 @@ export function savesContract(open: Open, templated: boolean): void {
       );
     });
 
-    it('are not made where nothing is to persist, and there is no lock', async () => {
+    it('are not made without `persist`, and then there is no lock', async () => {
       const dataDir = await scratchFolder();
       const one = await open({ dataDir, persist: false, saveAfterMs: 0 });
       await using two = await open({ dataDir, persist: false, saveAfterMs: 0 });

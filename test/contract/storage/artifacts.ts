@@ -15,7 +15,7 @@ const facts: ArtifactFacts = {
 const MB = 1024 * 1024;
 
 export function artifactContract(open: OpenStorage): void {
-  it('come back as they were saved, with what is known of them', async () => {
+  it('load as they were saved, with their metadata', async () => {
     const again = onePlace(open);
     const storage = await again({ clock: () => 5000 });
     expect(await storage.artifacts.get('a')).toBeUndefined();
@@ -32,7 +32,7 @@ export function artifactContract(open: OpenStorage): void {
     expect((await bytesOf(other, 'a'))?.toString()).toBe('42');
   });
 
-  it('are replaced as a whole, and keep the time when they were first there', async () => {
+  it('are replaced as a whole, and keep their creation time', async () => {
     const again = onePlace(open);
     await keep(await again({ clock: () => 1000 }), 'a', Buffer.from('first, and long'));
     await keep(await again({ clock: () => 2000 }), 'a', Buffer.from('second'), { ...facts, description: 'other' });
@@ -43,7 +43,7 @@ export function artifactContract(open: OpenStorage): void {
     expect((await bytesOf(storage, 'a'))?.toString()).toBe('second');
   });
 
-  it('are seen by nobody before they are finished, and never where they are not', async () => {
+  it('are visible to nobody before they are finished, nor after they are aborted', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     await keep(storage, 'a', Buffer.from('old'));
@@ -62,7 +62,7 @@ export function artifactContract(open: OpenStorage): void {
     expect((await bytesOf(other, 'a'))?.toString()).toBe('old');
   });
 
-  it.each([0, 1, 8 * MB - 1, 8 * MB, 8 * MB + 1, 20 * MB])('of %i bytes are read at any place', async (size) => {
+  it.each([0, 1, 8 * MB - 1, 8 * MB, 8 * MB + 1, 20 * MB])('of %i bytes can be read at any position', async (size) => {
     const again = onePlace(open);
     const storage = await again();
     const bytes = randomBytes(size);
@@ -84,7 +84,7 @@ export function artifactContract(open: OpenStorage): void {
     expect(reader.info.sha256).toBe(sha256(bytes));
   });
 
-  it('are read on as they were when reading began', async () => {
+  it('keep the old content for a reader that has started', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     const old = randomBytes(9 * MB);
@@ -96,7 +96,7 @@ export function artifactContract(open: OpenStorage): void {
     expect(Buffer.compare((await reader?.read(5, 100)) ?? Buffer.alloc(0), old.subarray(5, 105))).toBe(0);
   });
 
-  it('are one or the other where several write at once', async () => {
+  it('have one content or the other if several writers finish at once', async () => {
     const again = onePlace(open);
     const storages = [await again(), await again()] as const;
     const write = async (name: string, index: number) => {
@@ -124,7 +124,7 @@ export function artifactContract(open: OpenStorage): void {
     expect(await keep(later, 'a', Buffer.from('x'))).toMatchObject({ createdAt: 7 });
   });
 
-  it('have names in any script, in one spelling, and are listed by name', async () => {
+  it('have names in any script, in one spelling, and are sorted by name', async () => {
     const storage = await onePlace(open)();
     for (const name of goodNames) await keep(storage, name, Buffer.from(name));
     await keep(storage, 'caf\u0065\u0301', Buffer.from('x'));
@@ -146,7 +146,7 @@ export function artifactContract(open: OpenStorage): void {
     expect(await artifacts.list()).toEqual([]);
   });
 
-  it('come in pages, by name, and nothing is told twice or left out', async () => {
+  it('come in pages, by name, each exactly once', async () => {
     const storage = await onePlace(open)();
     const names = ['b', 'a', 'A', 'a.b', '\u00e4', '\u{1f389}', 'z'].toSorted((one, other) => (one < other ? -1 : 1));
     for (const name of names) await keep(storage, name, Buffer.from(name));
@@ -166,7 +166,7 @@ export function artifactContract(open: OpenStorage): void {
     );
   });
 
-  it('come in short pages where they say much of themselves, and nothing is told twice or left out', async () => {
+  it('come in short pages if their metadata is long, each exactly once', async () => {
     const storage = await onePlace(open)();
     const names = Array.from({ length: 120 }, (_, number) => `a${number + 100}`);
     for (const name of names) {
@@ -197,7 +197,7 @@ export function artifactContract(open: OpenStorage): void {
     expect(await held()).toEqual([true, false, false]);
   });
 
-  it('are refused where their facts are none, and what was there stays', async () => {
+  it('are refused with invalid metadata, and the previous one stays', async () => {
     const storage = await onePlace(open)();
     await keep(storage, 'a', Buffer.from('old'));
     const wrong = { ...facts, type: 'pickle' } as never;
@@ -205,7 +205,7 @@ export function artifactContract(open: OpenStorage): void {
     expect((await bytesOf(storage, 'a'))?.toString()).toBe('old');
   });
 
-  it('that are unfinished go with the storage that is closed', async () => {
+  it('that are unfinished are dropped when the storage is closed', async () => {
     const again = onePlace(open);
     const storage = await again();
     const writer = await storage.artifacts.begin('a');

@@ -5,7 +5,7 @@ import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { type OpenStorage, onePlace } from './samples.ts';
 
 export function bootstrapContract(open: OpenStorage): void {
-  it('lead to the same storage, also as JSON', async () => {
+  it('open the same storage, also as JSON', async () => {
     const storage = await onePlace(open)();
     await storage.deps.add('requests');
     const config = JSON.parse(JSON.stringify(storage.toBootstrapConfig()));

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { failureOf, idsOf, manifestOf, type OpenStorage, onePlace, save, textsOf } from './samples.ts';
 
 export function checkpointContract(open: OpenStorage): void {
-  it('come back in another storage on the same place, byte for byte', async () => {
+  it('are the same in another storage on the same data, byte for byte', async () => {
     const again = onePlace(open);
     const segments = [Buffer.from('first'), Buffer.alloc(0), Buffer.from([0, 255, 10, 13])];
     const manifest = await save(await again(), 'a', 'one', segments, { name: 'before the change' });
@@ -23,13 +23,13 @@ export function checkpointContract(open: OpenStorage): void {
     expect(await other.checkpoints.damaged('a')).toEqual([]);
   });
 
-  it('may be empty', async () => {
+  it('can be empty', async () => {
     const storage = await onePlace(open)();
     const manifest = await save(storage, 'a', 'empty', []);
     expect(await storage.checkpoints.get('a', 'empty')).toEqual(manifest);
   });
 
-  it('hold segments that are longer than a chunk, begin anywhere, and come in pieces of any size', async () => {
+  it('can have segments that are longer than a chunk, begin anywhere, and arrive in pieces of any size', async () => {
     const storage = await onePlace(open)();
     const segments = [randomBytes(3), randomBytes(9_000_001), randomBytes(16 * 1024 * 1024), randomBytes(5)];
     const manifest = manifestOf('large', segments);
@@ -48,7 +48,7 @@ export function checkpointContract(open: OpenStorage): void {
     }
   });
 
-  it('are not there before they are finished, nor after they are aborted', async () => {
+  it('do not exist before they are finished, nor after they are aborted', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     const writer = await storage.checkpoints.begin('a');
@@ -68,7 +68,7 @@ export function checkpointContract(open: OpenStorage): void {
     }
   });
 
-  it('stay when their writer is aborted after it has finished', async () => {
+  it('stay if their writer is aborted after it has finished', async () => {
     const storage = await onePlace(open)();
     const writer = await storage.checkpoints.begin('a');
     await writer.finish(manifestOf('one', []));
@@ -96,7 +96,7 @@ export function checkpointContract(open: OpenStorage): void {
     for (const id of ids) expect(await textsOf(storage, 'a', id)).toEqual([`data of ${id}`]);
   });
 
-  it('are refused where the id is taken, and the first one stays as it is', async () => {
+  it('are refused if the id is taken, and the first one stays unchanged', async () => {
     const storage = await onePlace(open)();
     await save(storage, 'a', 'one', [Buffer.from('first')]);
     const error = await failureOf(save(storage, 'a', 'one', [Buffer.from('second')]));
@@ -107,7 +107,7 @@ export function checkpointContract(open: OpenStorage): void {
     expect(await textsOf(storage, 'a', 'two')).toEqual(['data of two']);
   });
 
-  it('are refused where the manifest does not fit the data, or is none', async () => {
+  it('are refused if the manifest is invalid or does not fit the data', async () => {
     const storage = await onePlace(open)();
     for (const manifest of [
       manifestOf('short', [Buffer.from('longer than what came')]),

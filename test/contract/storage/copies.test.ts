@@ -47,7 +47,7 @@ describe.each([
   ['redis', 'file'],
   ['redis', 'redis'],
 ])('from %s to %s', (from, to) => {
-  it('copies all of it, and tells each', async () => {
+  it('copies everything, and reports each item', async () => {
     const [source, target] = [await filled(from), await opened(to)];
     const progress: TransferProgress[] = [];
     const result = await copyNamespaces(source, target, {
@@ -72,7 +72,7 @@ describe.each([
   });
 });
 
-it('only what was asked for is copied', async () => {
+it('only the requested items are copied', async () => {
   const [source, target] = [await filled('file'), await opened('redis')];
   const names = ['cafe\u0301', 'Requests', 'grep'];
   const result = await copyNamespaces(source, target, { kinds: ['skills', 'deps'], names, overwrite: false });
@@ -84,7 +84,7 @@ it('only what was asked for is copied', async () => {
   expect((await target.skills.list()).map(({ name }) => name)).toEqual(['café']);
 });
 
-it('what is there already is left as it is, or replaced', async () => {
+it('existing items are kept, or replaced', async () => {
   const [source, target] = [await filled('redis'), await opened('file')];
   await target.tools.put('grep', 'own');
   await keep(target, 'large', Buffer.from('own'));
@@ -142,7 +142,7 @@ it.each([
   { type: 'file', path: '/x', more: 1 },
   { type: 'redis', url: 'redis://:s3cret@h' },
   { type: 's3cret' },
-])('no storage is made from %j, and what it holds is not shown', async (config) => {
+])('no storage opens from %j, and the error does not show it', async (config) => {
   const error = await failureOf(storageFromBootstrap(config));
   expect(error.code).toBe('INVALID_OPTIONS');
   expect(error.message).not.toContain('s3cret');

@@ -14,7 +14,7 @@ export function depsContract(open: OpenStorage): void {
     expect(await (await again()).deps.list()).toEqual(['a', 'requests[socks]>=2.0,<3', 'zope-interface']);
   });
 
-  it('are asked for once each', async () => {
+  it('have one requirement each', async () => {
     const { deps } = await onePlace(open)();
     expect(await deps.add('Foo_Bar>=1')).toBe(true);
     expect(await deps.add('foo.bar >= 1')).toBe(false);
@@ -30,7 +30,7 @@ export function depsContract(open: OpenStorage): void {
     expect(await deps.list()).toEqual([]);
   });
 
-  it('are all kept where several add at once', async () => {
+  it('are all kept if several callers add at once', async () => {
     const again = onePlace(open);
     const all = [(await again()).deps, (await again()).deps];
     const names = Array.from({ length: 30 }, (_, index) => `pkg-${String(index).padStart(2, '0')}`);

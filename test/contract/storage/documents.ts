@@ -20,7 +20,7 @@ async function pagesOf(documents: DocumentStore, options: ListDocuments): Promis
 }
 
 export function documentContract(open: OpenStorage): void {
-  it('come back as they were put, with their revision, in another storage too', async () => {
+  it('are stored unchanged, with their revision, also for another storage', async () => {
     const again = onePlace(open);
     const { documents } = await again();
     const value = { name: 'é 🎉 \0 \ud800 \r\n', list: [1, 2.5, -0.1, null, true, { deep: [] }], '': '' };
@@ -34,7 +34,7 @@ export function documentContract(open: OpenStorage): void {
     }
   });
 
-  it('are replaced only where they have the revision that was seen', async () => {
+  it('are replaced only if they have the given revision', async () => {
     const { documents } = await onePlace(open)();
     const first = await documents.put('things', 'a', 1);
     const second = await documents.put('things', 'a', 2, { ifRevision: first ?? -1 });
@@ -45,14 +45,14 @@ export function documentContract(open: OpenStorage): void {
     expect(await documents.get('things', 'b')).toBeUndefined();
   });
 
-  it('are made only where there are none, if asked so', async () => {
+  it('are created only if there is none, on request', async () => {
     const { documents } = await onePlace(open)();
     expect(await documents.put('things', 'a', 1, { ifRevision: 0 })).toBeGreaterThan(0);
     expect(await documents.put('things', 'a', 2, { ifRevision: 0 })).toBeUndefined();
     expect((await documents.get('things', 'a'))?.value).toBe(1);
   });
 
-  it('that were deleted and made again have another revision than they ever had', async () => {
+  it('that are deleted and created again have a new revision', async () => {
     const again = onePlace(open);
     const { documents } = await again();
     const seen = await documents.put('things', 'a', 1);
@@ -65,7 +65,7 @@ export function documentContract(open: OpenStorage): void {
     expect(await documents.delete('things', 'a', { ifRevision: made ?? -1 })).toBe(true);
   });
 
-  it('have one winner where several make, change or delete one at once', async () => {
+  it('have one winner if several callers create, change or delete one at once', async () => {
     const again = onePlace(open);
     const stores = [(await again()).documents, (await again()).documents];
     const race = <T>(work: (store: DocumentStore, index: number) => Promise<T>) =>
@@ -80,7 +80,7 @@ export function documentContract(open: OpenStorage): void {
     expect(deleted.filter(Boolean)).toHaveLength(1);
   });
 
-  it('count up without a loss where everybody tries again', async () => {
+  it('count without losses if all callers retry', async () => {
     const again = onePlace(open);
     const stores = [(await again()).documents, (await again()).documents];
     await stores[0]?.put('things', 'n', 0);
@@ -95,7 +95,7 @@ export function documentContract(open: OpenStorage): void {
     expect((await stores[0]?.get('things', 'n'))?.value).toBe(20);
   });
 
-  it('are listed by id, by bytes, in pages, with a common beginning where asked', async () => {
+  it('are listed by id, in byte order, in pages, optionally with a prefix', async () => {
     const { documents } = await onePlace(open)();
     const ids = ['b/2', 'a', 'B', 'b/1', '~', '!', 'b', 'b0', 'b/10', '[a', '(a', '*', 'b/', 'a~', 'a~~'];
     for (const id of ids) await documents.put('things', id, id);
@@ -136,7 +136,7 @@ export function documentContract(open: OpenStorage): void {
     );
   });
 
-  it('are found by a field, in pages, as they are by now', async () => {
+  it('are found by their current fields, in pages', async () => {
     const { documents } = await onePlace(open)();
     const owned = (ownerId: string, more = {}) => ({ ownerId, life: 'present', shares: [], ...more });
     const ids = Array.from({ length: 9 }, (_, number) => `ses_${number}`);
@@ -167,7 +167,7 @@ export function documentContract(open: OpenStorage): void {
     expect((await failureOf(documents.count('things', { field: 'ownerId', value: 'x' }))).code).toBe('INVALID_OPTIONS');
   });
 
-  it('behave as a plain table does, whatever is done to them', async () => {
+  it('behave like a plain table under all operations', async () => {
     const id = fc.constantFrom('a', 'b', 'c');
     const step = fc.oneof(
       fc.record({
@@ -214,7 +214,7 @@ export function documentContract(open: OpenStorage): void {
     );
   });
 
-  it('make a page shorter where they are large', async () => {
+  it('make a page shorter if they are large', async () => {
     const { documents } = await onePlace(open)();
     const large = 'x'.repeat(1024 * 1024 - 2);
     for (let index = 0; index < 7; index += 1) await documents.put('things', `d${index}`, large);
@@ -223,7 +223,7 @@ export function documentContract(open: OpenStorage): void {
     expect(Math.max(...pages.map((page) => page.length))).toBeLessThan(6);
   });
 
-  it('past 1 MB, or that are no JSON, are refused, and what was there stays', async () => {
+  it('over 1 MB, or that are not JSON, are refused, and the previous one stays', async () => {
     const { documents } = await onePlace(open)();
     await documents.put('things', 'a', 'old');
     const circle: Record<string, unknown> = {};
@@ -265,7 +265,7 @@ export function documentContract(open: OpenStorage): void {
     expect((await failureOf(documents.list('things', { limit }))).code).toBe('INVALID_OPTIONS');
   });
 
-  it('stay when an agent is deleted', async () => {
+  it('stay when an agent key is deleted', async () => {
     const storage = await onePlace(open)();
     await storage.documents.put('things', 'a', 1);
     await storage.deleteKey('a');

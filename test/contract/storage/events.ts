@@ -7,7 +7,7 @@ import { collect, eventsOf, failureOf, type OpenStorage, onePlace } from './samp
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 export function eventContract(open: OpenStorage): void {
-  it('are numbered from 1 without a gap, and found by another storage on the same place', async () => {
+  it('are numbered from 1 without gaps, also for another storage on the same data', async () => {
     const again = onePlace(open);
     const storage = await again({ clock: () => 1234 });
     expect(await storage.events.last('a')).toBe(0);
@@ -27,7 +27,7 @@ export function eventContract(open: OpenStorage): void {
     expect((await eventsOf(other, 'a'))[0]).toEqual({ seq: 1, at: 1234, event: 'one' });
   });
 
-  it('that are not flushed have their numbers among those that are', async () => {
+  it('that are not flushed are numbered among the others', async () => {
     const again = onePlace(open);
     const storage = await again();
     const flushed = [true, false, false, true, false];
@@ -37,7 +37,7 @@ export function eventContract(open: OpenStorage): void {
     expect(events.map(({ seq, event }) => [seq, event])).toEqual(numbers(1, 5).map((seq) => [seq, seq - 1]));
   });
 
-  it('are any JSON, and come back equal', async () => {
+  it('can be any JSON, and are read unchanged', async () => {
     const storage = await onePlace(open)();
     await fc.assert(
       fc.asyncProperty(fc.array(fc.jsonValue(), { maxLength: 5 }), async (events) => {
@@ -79,7 +79,7 @@ export function eventContract(open: OpenStorage): void {
     for (const [index, seq] of last.entries()) expect(events[seq - 1]?.event).toBe(index + 1);
   });
 
-  it('are read from any number on, and as many as wanted', async () => {
+  it('are read from any number, as many as wanted', async () => {
     const storage = await onePlace(open)();
     await storage.events.append('a', numbers(1, 2500));
     const read = async (after?: number, limit?: number) => {
@@ -107,7 +107,7 @@ export function eventContract(open: OpenStorage): void {
     expect(await storage.events.last('a')).toBe(16);
   });
 
-  it('keep their order where the clock jumps back', async () => {
+  it('keep their order if the clock jumps back', async () => {
     let now = 10_000;
     const storage = await onePlace(open)({ clock: () => now });
     await storage.events.append('a', ['one']);
@@ -146,7 +146,7 @@ export function eventContract(open: OpenStorage): void {
 }
 
 export function trimContract(open: OpenStorage): void {
-  it('leave the newest, and numbers go on', async () => {
+  it('keep the newest, and numbers continue', async () => {
     const again = onePlace(open);
     const storage = await again();
     await storage.events.append('a', numbers(1, 5000));
@@ -164,7 +164,7 @@ export function trimContract(open: OpenStorage): void {
     expect(await storage.events.trim('a', {})).toBe(5000);
   });
 
-  it('leave no more than the bytes that are allowed', async () => {
+  it('keep no more than the given bytes', async () => {
     const storage = await onePlace(open)();
     // As JSON, each has twelve bytes, also the one with five letters.
     await storage.events.append('a', ['0123456789', 'äääää', '0123456789', '0123456789']);
@@ -178,7 +178,7 @@ export function trimContract(open: OpenStorage): void {
     expect([await storage.events.bytes('a'), await storage.events.bytes('nobody')]).toEqual([0, 0]);
   });
 
-  it('go by age, but never one that is young, nor what came after it', async () => {
+  it('are trimmed by age, but never a young one, nor what comes after it', async () => {
     let now = 1000;
     const storage = await onePlace(open)({ clock: () => now });
     for (const at of [1000, 2000, 9000, 1500, 2500, 9500]) {

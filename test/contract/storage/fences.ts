@@ -69,7 +69,7 @@ export async function contents(storage: Storage): Promise<unknown> {
 }
 
 export function fenceContract(open: OpenStorage): void {
-  it('let the owner of a lock write and read as without one', async () => {
+  it('let the owner of a lock write and read normally', async () => {
     const again = onePlace(open);
     const storage = await again();
     const own = storage.fenced(await storage.locks.acquire('a'));
@@ -80,7 +80,7 @@ export function fenceContract(open: OpenStorage): void {
     expect(await storage.records.get('a')).toBeUndefined();
   });
 
-  it('know their lock, also in a scope, and give out other keys as ever', async () => {
+  it('use their lock, also in a scope, and acquire other keys normally', async () => {
     const storage = await onePlace(open)();
     const lock = await storage.locks.acquire('a');
     const own = storage.fenced(lock);

@@ -42,7 +42,7 @@ async function marksOf(storage: Storage, key: string): Promise<unknown[]> {
 }
 
 export function keyContract(open: OpenStorage): void {
-  it('that look alike never meet', async () => {
+  it('that look alike never share data', async () => {
     const again = onePlace(open);
     const storage = await again();
     for (const [index, key] of keys.entries()) await mark(storage, key, `mark ${index}`);
@@ -56,7 +56,7 @@ export function keyContract(open: OpenStorage): void {
     expect(locks.every(({ held }) => held)).toBe(true);
   });
 
-  it('of any text keep what is theirs', async () => {
+  it('of any text keep their data', async () => {
     const storage = await onePlace(open)();
     const seen = new Map<string, string>();
     const anyKey = fc.string({
@@ -78,7 +78,7 @@ export function keyContract(open: OpenStorage): void {
     for (const [key, text] of seen) expect(await marksOf(storage, key)).toEqual([text, [text], [text]]);
   });
 
-  it('lose everything when the agent is deleted, and no other does', async () => {
+  it('lose everything when their agent key is deleted, and no other key does', async () => {
     const again = onePlace(open);
     const storage = await again();
     for (const key of ['a', 'a/b', 'b']) await mark(storage, key, key);

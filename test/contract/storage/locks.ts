@@ -22,7 +22,7 @@ export function lockContract(open: OpenStorage): void {
     expect([lock.held, other.held]).toEqual([true, true]);
   });
 
-  it('are free at once when they are released, and not held from the call on', async () => {
+  it('are free at once when they are released, and not held after the call', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     const lock = await storage.locks.acquire('a');
@@ -37,7 +37,7 @@ export function lockContract(open: OpenStorage): void {
     expect(next.held).toBe(true);
   });
 
-  it('tell who holds them, without taking them', async () => {
+  it('show their owner, without being taken', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again({ clock: () => 1_700_000_000_000 }), await again()];
     expect(await other.locks.ownerOf('a')).toBeUndefined();
@@ -57,7 +57,7 @@ export function lockContract(open: OpenStorage): void {
     }
   });
 
-  it('are waited for as long as the caller wants', async () => {
+  it('are waited for as long as the caller allows', async () => {
     const again = onePlace(open);
     const [storage, other] = [await again(), await again()];
     const lock = await storage.locks.acquire('a');
@@ -69,7 +69,7 @@ export function lockContract(open: OpenStorage): void {
     expect((await waiting).held).toBe(true);
   });
 
-  it('are given to all who wait, one after the other', async () => {
+  it('are given to all waiting callers, one after the other', async () => {
     const again = onePlace(open);
     const storages = [await again(), await again(), await again()];
     let owners = 0;
@@ -86,7 +86,7 @@ export function lockContract(open: OpenStorage): void {
     expect(await storages[0]?.events.last('a')).toBe(12);
   });
 
-  it('are not waited for once the caller’s signal is aborted', async () => {
+  it('are not waited for after the caller’s signal aborts', async () => {
     const storage = await onePlace(open)();
     expect((await failureOf(storage.locks.acquire('a', { signal: AbortSignal.abort() }))).code).toBe('ABORTED');
     const lock = await storage.locks.acquire('a');
@@ -99,7 +99,7 @@ export function lockContract(open: OpenStorage): void {
     expect((await storage.locks.acquire('a')).held).toBe(true);
   });
 
-  it('go with the storage that is closed', async () => {
+  it('are released when their storage is closed', async () => {
     const again = onePlace(open);
     const storage = await again();
     const lock = await storage.locks.acquire('a');

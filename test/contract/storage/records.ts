@@ -5,7 +5,7 @@ import { HISTORY_CELLS } from '../../../src/storage/session-record.ts';
 import { failureOf, type OpenStorage, onePlace, recordOf } from './samples.ts';
 
 export function recordContract(open: OpenStorage): void {
-  it('come back as they were put, in another storage on the same place', async () => {
+  it('are stored unchanged, also for another storage on the same data', async () => {
     const again = onePlace(open);
     const storage = await again();
     const record = recordOf('a', {
@@ -23,7 +23,7 @@ export function recordContract(open: OpenStorage): void {
     expect(await (await again()).records.get('a')).toEqual(recordOf('a', { executions: 3 }));
   });
 
-  it('keep the fields that only a newer version knows', async () => {
+  it('keep the fields of a newer version', async () => {
     const storage = await onePlace(open)();
     const newer = {
       ...recordOf('a'),
@@ -38,7 +38,7 @@ export function recordContract(open: OpenStorage): void {
     expect(await storage.records.get('a')).toEqual({ ...newer, executions: 9 });
   });
 
-  it('keep the newest of a long history', async () => {
+  it('keep the newest part of a long history', async () => {
     const storage = await onePlace(open)();
     const cell = (execution: number) => ({ execution, code: `x = ${execution}`, status: 'ok' as const });
     const history = Array.from({ length: HISTORY_CELLS + 10 }, (_, index) => cell(index + 1));
@@ -48,7 +48,7 @@ export function recordContract(open: OpenStorage): void {
     expect(read?.history.at(-1)?.execution).toBe(HISTORY_CELLS + 10);
   });
 
-  it('are listed in the order in which their keys were first put', async () => {
+  it('are listed in the order in which their keys were first stored', async () => {
     const again = onePlace(open);
     const storage = await again();
     for (const key of ['z', 'a', 'm']) await storage.records.put(key, recordOf(key));
@@ -66,7 +66,7 @@ export function recordContract(open: OpenStorage): void {
     expect(await storage.records.list()).toEqual([]);
   });
 
-  it('are refused where they are none, and the one before stays', async () => {
+  it('are refused if they are invalid, and the previous one stays', async () => {
     const storage = await onePlace(open)();
     await storage.records.put('a', recordOf('a'));
     const wrong = { ...recordOf('a'), state: 'asleep' } as never;

@@ -43,7 +43,7 @@ const marked = (text: string) => [[`same ${text}`], [`pkg==${text}`], ['same'], 
 const nothing = [[], [], [], 'undefined'];
 
 export function scopeContract(open: OpenStorage): void {
-  it('that look alike never meet, nor what is in no scope', async () => {
+  it('that look alike never share data, nor with data outside of scopes', async () => {
     const again = onePlace(open);
     const storage = await again();
     await mark(storage, '0');
@@ -74,7 +74,7 @@ export function scopeContract(open: OpenStorage): void {
     expect(scope.scope('b').toBootstrapConfig()).toEqual(storage.scope('b').toBootstrapConfig());
   });
 
-  it('lose all that is theirs when they are deleted, and no other does', async () => {
+  it('lose all their data when they are deleted, and no other scope does', async () => {
     const again = onePlace(open);
     const storage = await again();
     for (const name of ['a', 'a*', '*', 'b']) await mark(storage.scope(name), '1');
@@ -94,7 +94,7 @@ export function scopeContract(open: OpenStorage): void {
     expect(await marksOf(other.scope('a*'))).toEqual(marked('2'));
   });
 
-  it('are found by another process, by their bootstrap config', async () => {
+  it('are opened by another process, by their bootstrap config', async () => {
     const storage = await onePlace(open)();
     await mark(storage.scope('bob~000000000000'), '7');
     const config = JSON.parse(JSON.stringify(storage.scope('bob~000000000000').toBootstrapConfig()));
@@ -106,7 +106,7 @@ export function scopeContract(open: OpenStorage): void {
     expect((await failureOf(again.documents.get('x', 'y'))).code).toBe('STORAGE_FAILED');
   });
 
-  it('refuse names that would lead out of them, and have a name themselves', async () => {
+  it('refuse names that would lead out of them, and must have a name', async () => {
     const storage = await onePlace(open)();
     await mark(storage, '0');
     const { skills, artifacts } = storage.scope('a');

@@ -26,7 +26,7 @@ afterAll(async () => {
 storageContract('file', (place, options) => FileStorage.open(join(folder, place), options));
 storageContract('redis', (place, options) => RedisStorage.open(redis.url, { prefix: place, ...options }));
 
-describe('documents that an earlier version has written are found by their fields', () => {
+describe('documents of an earlier version are found by their fields', () => {
   const bob = { where: { field: 'ownerId', value: 'bob' } };
   const idsOf = async ({ documents }: Pick<Storage, 'documents'>) =>
     (await documents.list('sessions', bob)).documents.map(({ id }) => id);
@@ -48,7 +48,7 @@ describe('documents that an earlier version has written are found by their field
     expect(await storage.documents.count('sessions')).toBe(3);
   });
 
-  it('in Redis, also where that version still writes', async () => {
+  it('in Redis, also while that version still writes', async () => {
     const prefix = randomUUID();
     const client = createClient({ url: redis.url });
     await client.connect();
@@ -73,7 +73,7 @@ const OLD_TRANSCRIPTS = `CREATE TABLE transcripts (
   text TEXT NOT NULL, UNIQUE (agent, id)
 )`;
 
-describe('transcripts that an earlier version has written are read and replaced', () => {
+describe('transcripts of an earlier version can be read and replaced', () => {
   const text = `${'\u{1f40d} and a line\n'.repeat(100_000)}\ud800`;
 
   async function check({ transcripts }: Storage): Promise<void> {
@@ -121,7 +121,7 @@ describe('transcripts that an earlier version has written are read and replaced'
   });
 });
 
-describe('what somebody has very many of stops no event loop', { timeout: 300_000 }, () => {
+describe('very many items stop no event loop', { timeout: 300_000 }, () => {
   const quiet = async (work: () => Promise<unknown>) => void (await expectNoStall(work));
 
   describe('in files', () => {
@@ -140,7 +140,7 @@ describe('what somebody has very many of stops no event loop', { timeout: 300_00
     }, 300_000);
     afterAll(() => storage?.close());
 
-    it('artifacts: a page of them, one by a name that may be spelled in several ways, and their number', async () => {
+    it('artifacts: a page of them, one by a name with several spellings, and their number', async () => {
       const before = process.memoryUsage().rss;
       await quiet(async () => expect(await storage.artifacts.list({ after: 'f5', limit: 10 })).toHaveLength(10));
       await quiet(async () => expect(await storage.artifacts.get('é')).toBeUndefined());
@@ -149,7 +149,7 @@ describe('what somebody has very many of stops no event loop', { timeout: 300_00
       expect(process.memoryUsage().rss - before).toBeLessThan(400_000_000);
     });
 
-    it('skills: they are refused, with what to do', async () => {
+    it('skills: they are refused, with advice', async () => {
       await quiet(async () => {
         const refused = expect.objectContaining({
           code: 'STORAGE_FAILED',

@@ -5,7 +5,7 @@ import type { Storage, TextStore } from '../../../src/storage/contract.ts';
 import { badNames, failureOf, goodNames, type OpenStorage, onePlace } from './samples.ts';
 
 export function textContract(open: OpenStorage, pick: (storage: Storage) => TextStore): void {
-  it('come back as they were put, in another storage on the same place', async () => {
+  it('are stored unchanged, also for another storage on the same data', async () => {
     const again = onePlace(open);
     const texts = pick(await again());
     const before = Date.now() - 60_000;
@@ -25,7 +25,7 @@ export function textContract(open: OpenStorage, pick: (storage: Storage) => Text
     expect((await other.list()).map(({ name, text }) => [name, text])).toEqual([['grep', '']]);
   });
 
-  it('are listed by name, and told apart by case', async () => {
+  it('are listed by name, and case matters', async () => {
     const texts = pick(await onePlace(open)());
     expect(await texts.list()).toEqual([]);
     for (const name of ['b', 'a', 'A', 'a.b', 'ä']) await texts.put(name, `of ${name}`);
@@ -52,7 +52,7 @@ export function textContract(open: OpenStorage, pick: (storage: Storage) => Text
     expect(await texts.list()).toEqual([]);
   });
 
-  it('are put once where they must be absent, by many at once too', async () => {
+  it('are stored once with `ifAbsent`, even by many at once', async () => {
     const again = onePlace(open);
     const all = [pick(await again()), pick(await again())];
     const puts = Array.from({ length: 20 }, (_, index) =>
@@ -75,7 +75,7 @@ export function textContract(open: OpenStorage, pick: (storage: Storage) => Text
     expect(await texts.list()).toEqual([]);
   });
 
-  it('have another version after each change, by whomever, and the same one without', async () => {
+  it('have another version after each change, by any process, and the same one without a change', async () => {
     const again = onePlace(open);
     const [texts, other] = [pick(await again()), pick(await again())];
     const seen = [await texts.version()];

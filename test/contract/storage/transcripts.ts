@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { type OpenStorage, onePlace, transcriptOf } from './samples.ts';
 
 export function transcriptContract(open: OpenStorage): void {
-  it('come back as they were put, with every character', async () => {
+  it('are stored unchanged, with every character', async () => {
     const again = onePlace(open);
     const { transcripts } = await again();
     const text = 'é 🎉 \0 lone \ud800 \r\n';
@@ -24,7 +24,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 11, text: '' });
   });
 
-  it('of the same length or shorter change nothing if only a longer one may', async () => {
+  it('of the same length or shorter change nothing with `ifLonger`', async () => {
     const { transcripts } = await onePlace(open)();
     const put = (revision: number, text: string) => transcripts.put('a', 'one', { revision, text, ifLonger: true });
     expect(await put(1, 'four')).toBe(true);
@@ -35,7 +35,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 2, text: 'a longer one' });
   });
 
-  it('come in pieces, whatever is where they are cut', async () => {
+  it('can arrive in pieces that are cut anywhere', async () => {
     const again = onePlace(open);
     const { transcripts } = await again();
     async function* pieces(parts: readonly string[]) {
@@ -58,7 +58,7 @@ export function transcriptContract(open: OpenStorage): void {
     }
   });
 
-  it('that end in the middle change nothing, and leave nothing', async () => {
+  it('that end in the middle change nothing, and leave nothing behind', async () => {
     const { transcripts } = await onePlace(open)();
     await transcripts.put('a', 'one', { revision: 1, text: 'one' });
     const bytes = await transcripts.bytes('a');
@@ -71,7 +71,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcripts.bytes('a')).toBe(bytes);
   });
 
-  it('stay what they were for whoever reads them while others replace them', async () => {
+  it('keep the old text for a reader while others replace them', async () => {
     const { transcripts } = await onePlace(open)();
     const text = 'old '.repeat(200_000);
     await transcripts.put('a', 'one', { revision: 1, text });
@@ -84,7 +84,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 2, text: 'new' });
   });
 
-  it('are listed in the order in which they were first put, and are gone once deleted', async () => {
+  it('are listed in the order in which they were first stored, and are gone once deleted', async () => {
     const again = onePlace(open);
     const { transcripts } = await again();
     const ids = ['z', '../a', '\ud800', 'm'];
@@ -97,7 +97,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcripts.list('b')).toEqual([]);
   });
 
-  it('may have many megabytes, and how many is told', async () => {
+  it('can have many megabytes, and their length is known', async () => {
     const again = onePlace(open);
     expect(await (await again()).transcripts.bytes('a')).toBe(0);
     const text = 'a line of some length\n'.repeat(500_000);
@@ -112,7 +112,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(bytes).toBeLessThan(1.1 * text.length + 2_000_000);
   });
 
-  it('of two who write at once end as the later revision', async () => {
+  it('of two concurrent writers are the later revision', async () => {
     const again = onePlace(open);
     const all = [(await again()).transcripts, (await again()).transcripts];
     const revisions = Array.from({ length: 20 }, (_, index) => ((index * 7) % 20) + 1);
@@ -123,7 +123,7 @@ export function transcriptContract(open: OpenStorage): void {
     expect(await transcriptOf(transcripts, 'a', 'one')).toEqual({ revision: 20, text: '20' });
   });
 
-  it('go with their agent', async () => {
+  it('are deleted with their agent key', async () => {
     const storage = await onePlace(open)();
     for (const key of ['a', 'a/b']) await storage.transcripts.put(key, 'one', { revision: 1, text: key });
     await storage.deleteKey('a');

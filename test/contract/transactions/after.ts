@@ -28,7 +28,7 @@ export function afterTransactionContract(open: Open): void {
       });
     });
 
-    it('the event loop works, before, in between and after', async () => {
+    it('the event loop works before, between and after', async () => {
       await using session = await open();
       const wait = 'import asyncio\nawait asyncio.sleep(0.001, "slept")';
       expect((await session.run(wait)).value).toBe('slept');
@@ -39,7 +39,7 @@ export function afterTransactionContract(open: Open): void {
       expect((await session.run(wake)).value).toBe(1);
     });
 
-    it('a task that an earlier cell left goes on from where it was', async () => {
+    it('a task of an earlier cell continues from its previous state', async () => {
       await using session = await open();
       await session.run(
         'import asyncio\nticks = []\nasync def tick():\n    while True:\n        ticks.append(len(ticks))\n        await asyncio.sleep(0.001)\ntask = asyncio.create_task(tick())\nawait asyncio.sleep(0.01)\nassert ticks',
@@ -54,7 +54,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await session.run(code, { timeoutMs: 10_000 })).toMatchObject({ status: 'ok', value: true });
     });
 
-    it('input() asks as before, and a name `input` of the code stays the code’s', async () => {
+    it('input() works as before, and a variable `input` of the code stays', async () => {
       await using session = await open();
       const onInput = ({ prompt }: { prompt: string }) => `answer to ${prompt}`;
       const ask = () => session.run('input("a? ")', { onInput });
@@ -68,7 +68,7 @@ export function afterTransactionContract(open: Open): void {
       expect((await ask()).value).toBe('mine');
     });
 
-    it('getpass and sys.stdin ask as before', async () => {
+    it('getpass and sys.stdin work as before', async () => {
       await using session = await open();
       await session.run('x = 1', dry);
       const onInput = ({ password }: { password: boolean }) => (password ? 'secret' : 'line');
@@ -76,7 +76,7 @@ export function afterTransactionContract(open: Open): void {
       expect((await session.run(code, { onInput })).value).toEqual(['secret', 'line\n']);
     });
 
-    it('an interrupt stops the code, and keeps the state', async () => {
+    it('an interrupt stops the code and keeps the state', async () => {
       await using session = await open();
       await session.run('x = 1');
       await session.run('x = 2', dry);
@@ -86,7 +86,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(2);
     });
 
-    it('a timeout stops the code, and keeps the state', async () => {
+    it('a timeout stops the code and keeps the state', async () => {
       await using session = await open();
       await session.run('x = 2', dry);
       const result = await session.run('x = 3\nimport time; time.sleep(1000)', { timeoutMs: 100 });
@@ -103,7 +103,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await evaluate(session, 'import inspect; inspect.getsource(f)')).toContain('from an early cell');
     });
 
-    it('children can be started, and what they print comes out', async () => {
+    it('child processes can be started, and their output arrives', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('import subprocess\nprint("before")');
@@ -112,7 +112,7 @@ export function afterTransactionContract(open: Open): void {
       expect(result).toMatchObject({ value: 0, stdout: 'a\nchild\n' });
     });
 
-    it('the code of a rolled-back cell runs on in no process', async () => {
+    it('the code of a rolled-back cell runs in no process', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('x = 1');
@@ -133,7 +133,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await evaluate(session, '_ + 1')).toBe(42);
     });
 
-    it('variables and completion know the names of before', async () => {
+    it('variables and completion show the earlier variables', async () => {
       await using session = await open();
       await session.run('apple = 1');
       await session.run('apricot = 2; del apple', dry);
@@ -141,7 +141,7 @@ export function afterTransactionContract(open: Open): void {
       expect((await session.complete('ap')).matches.map(({ text }) => text)).toEqual(['apple']);
     });
 
-    it('a restart begins with nothing, and a rollback works there too', async () => {
+    it('a restart begins without variables, and a rollback works there too', async () => {
       await using session = await open();
       await session.run('x = 1');
       await session.run('x = 2', dry);
@@ -151,7 +151,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(3);
     });
 
-    it('another can follow at once, fifty times, also right after prints', async () => {
+    it('another can follow at once, fifty times, even right after prints', async () => {
       await using session = await open();
       await session.run('n = 0');
       for (let round = 0; round < 50; round++) {
@@ -167,7 +167,7 @@ export function afterTransactionContract(open: Open): void {
   });
 
   describe('after a commit', () => {
-    it('children that were started before it are still the code’s own', async () => {
+    it('child processes from before are still the code’s own', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run(
@@ -180,7 +180,7 @@ export function afterTransactionContract(open: Open): void {
       expect(await evaluate(session, talk)).toEqual(['hello\n', 0, true]);
     });
 
-    it('random numbers go on as if there had been no transaction', async () => {
+    it('random numbers continue as if there had been no transaction', async () => {
       await using session = await open();
       await session.run(
         'import random\nrandom.seed(5)\nexpected = [random.random() for _ in range(3)]\nrandom.seed(5)',

@@ -22,7 +22,7 @@ export function explicitContract(open: Open): void {
       await expect(session.rollback()).rejects.toMatchObject(none);
     });
 
-    it('is taken back by rollback()', async () => {
+    it('is undone by rollback()', async () => {
       await using session = await open();
       await session.run('x = 10; a = [1]');
       await session.run('x = 20; y = 30; a.append(2)', own);
@@ -32,7 +32,7 @@ export function explicitContract(open: Open): void {
       await expect(session.commit()).rejects.toMatchObject(none);
     });
 
-    it('keeps the next cells out until it is decided, also those that waited already', async () => {
+    it('refuses further cells until it is decided, even those that were waiting', async () => {
       await using session = await open();
       await session.run('x = 10; ran = []');
       const first = session.run('x = 20', own);
@@ -46,7 +46,7 @@ export function explicitContract(open: Open): void {
       expect(await evaluate(session, '[x, ran]')).toEqual([20, []]);
     });
 
-    it('can be looked at before it is decided', async () => {
+    it('can be inspected before it is decided', async () => {
       await using session = await open();
       await session.run('x = 10');
       await session.run('x = 20; apple = 1', own);
@@ -61,7 +61,7 @@ export function explicitContract(open: Open): void {
       expect((await session.variables()).map(({ name }) => name)).toEqual(['x']);
     });
 
-    it('stays open where the code raises, and takes back what it did before that', async () => {
+    it('stays open if the code raises an exception, and can undo earlier changes', async () => {
       await using session = await open();
       await session.run('x = 10');
       expect(await session.run('x = 20; 1 / 0', own)).toMatchObject({ status: 'error', transaction: 'open' });
@@ -70,7 +70,7 @@ export function explicitContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(10);
     });
 
-    it('stays open where the code is interrupted', async () => {
+    it('stays open if the code is interrupted', async () => {
       await using session = await open();
       await session.run('x = 10');
       const { result } = await runUntilReady(session, 'x = 20\nprint("ready", flush=True)\nwhile True: pass', own);
@@ -90,7 +90,7 @@ export function explicitContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(5);
     });
 
-    it('is decided once, however many ask at the same time', async () => {
+    it('is decided once, with any number of concurrent callers', async () => {
       await using session = await open();
       await session.run('x = 10');
       await session.run('x = 20', own);
@@ -99,7 +99,7 @@ export function explicitContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(10);
     });
 
-    it('is rolled back by the death of its own cell, and nothing is left to decide', async () => {
+    it('is rolled back if its own cell dies, and nothing is left to decide', async () => {
       await using session = await open();
       await session.run('x = 10');
       const result = await session.run('x = 20\nimport os; os._exit(3)', own);
@@ -110,7 +110,7 @@ export function explicitContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(10);
     });
 
-    it('is rolled back where its kernel dies while it waits, and the next result tells', async () => {
+    it('is rolled back if its kernel dies while it is open, and the next result says so', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('x = 10');
@@ -167,7 +167,7 @@ export function explicitContract(open: Open): void {
       expect(await next.run(LOOK)).toMatchObject({ value: [10, false], resumed: {} });
     });
 
-    it('is not what a save writes', async () => {
+    it('is not written by a save', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('x = 10');

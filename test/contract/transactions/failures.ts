@@ -38,7 +38,7 @@ export function failuresContract(open: Open): void {
   ];
 
   describe('a failure is rolled back:', () => {
-    it.each(kinds)('%s, with what it had printed in its result', async (_name, code, options, told) => {
+    it.each(kinds)('%s, with its output in the result', async (_name, code, options, told) => {
       await using session = await open({ graceMs: 100 });
       if (await lacksFor(session, code)) return;
       await session.run('x = 10; kept = [1]');
@@ -69,7 +69,7 @@ export function failuresContract(open: Open): void {
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
-    it('an interrupt of code that ignores it, and is killed', async () => {
+    it('an interrupt of code that ignores it and is killed', async () => {
       await using session = await open({ graceMs: 100 });
       await session.run('x = 10');
       const ignore = 'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n';
@@ -94,7 +94,7 @@ export function failuresContract(open: Open): void {
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
-    it('a SyntaxError, which is told as rolled back though nothing ran', async () => {
+    it('a SyntaxError, which counts as rolled back although nothing ran', async () => {
       await using session = await open();
       await session.run('x = 10');
       const result = await session.run('x = 20\ny = = 30', { transaction: 'rollback_on_failure' });
@@ -128,7 +128,7 @@ export function failuresContract(open: Open): void {
       expect(await evaluate(session, LOOK)).toEqual([10, false]);
     });
 
-    it('death again and again, which counts as no crash loop', async () => {
+    it('repeated deaths, which are no crash loop', async () => {
       await using session = await open();
       await session.run('x = 10');
       for (let round = 0; round < 8; round++) {
@@ -140,7 +140,7 @@ export function failuresContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(10);
     });
 
-    it('and sys.exit without a code is none', async () => {
+    it('but sys.exit without a code is not a failure', async () => {
       await using session = await open();
       await session.run('x = 10');
       const result = await session.run('x = 20\nimport sys; sys.exit()', { transaction: 'rollback_on_failure' });

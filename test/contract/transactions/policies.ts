@@ -22,7 +22,7 @@ export function policiesContract(open: Open): void {
       ['explicit', true, 'open', 20],
       ['explicit', false, 'open', 20],
     ];
-    it.each(outcomes)('with %s, the cell ended well: %s, is told as %s and leaves x at %i', async (...row) => {
+    it.each(outcomes)('with %s, if the cell succeeds (%s), is reported as %s and leaves x at %i', async (...row) => {
       const [policy, succeeds, told, value] = row;
       await using session = await open();
       await session.run('x = 10');
@@ -33,7 +33,7 @@ export function policiesContract(open: Open): void {
       expect(await evaluate(session, LOOK)).toEqual([value, value === 20]);
     });
 
-    it('is what the session says, where the cell does not say otherwise', async () => {
+    it('uses the policy of the session, unless the cell sets its own', async () => {
       await using session = await open({ transaction: 'rollback_always' });
       expect(await session.run('x = 1')).toMatchObject({ transaction: 'rolled_back' });
       expect((await session.run('"x" in dir()')).value).toBe(false);
@@ -41,7 +41,7 @@ export function policiesContract(open: Open): void {
       expect((await session.run('x')).value).toBe(1);
     });
 
-    it('of an unknown kind is refused, and nothing runs', async () => {
+    it('with an unknown policy is refused, and nothing runs', async () => {
       await using session = await open();
       const options = { transaction: 'perhaps' } as unknown as ExecuteOptions;
       await expect(session.run('x = 1', options)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
@@ -49,7 +49,7 @@ export function policiesContract(open: Open): void {
       expect(await evaluate(session, '"x" in dir()')).toBe(false);
     });
 
-    it('that is a dry run still gives its value, its output and what it showed', async () => {
+    it('that is a dry run still returns its value, output and displays', async () => {
       await using session = await open();
       const code = 'import sys\nprint("out")\nprint("err", file=sys.stderr)\ndisplay("shown")\nx = [1, 2]\nx';
       const result = await session.run(code, { transaction: 'rollback_always' });
@@ -58,7 +58,7 @@ export function policiesContract(open: Open): void {
       expect(await evaluate(session, '"x" in dir()')).toBe(false);
     });
 
-    it('does not take back what the cell did outside of its kernel', async () => {
+    it('does not undo the cell’s effects outside of its kernel', async () => {
       await using session = await open();
       await session.run('open("file", "w").write("written"); x = 1', { transaction: 'rollback_always' });
       expect(await evaluate(session, '[open("file").read(), "x" in dir()]')).toEqual(['written', false]);
@@ -76,7 +76,7 @@ export function policiesContract(open: Open): void {
       ]);
     });
 
-    it('leaves no frozen fork behind, however often and however it ends', async () => {
+    it('leaves no snapshot behind, however often and however it ends', async () => {
       await using session = await open();
       if (await lacks(session, 'subprocesses')) return;
       await session.run('x = 0');
@@ -93,7 +93,7 @@ export function policiesContract(open: Open): void {
       );
     });
 
-    it('of many cells in a queue comes in their order', async () => {
+    it('of many queued cells is in their order', async () => {
       await using session = await open();
       await session.run('seen = []');
       const runs = Array.from({ length: 20 }, (_, n) =>
@@ -103,7 +103,7 @@ export function policiesContract(open: Open): void {
       expect(await evaluate(session, 'seen')).toEqual(Array.from({ length: 10 }, (_, n) => 2 * n));
     });
 
-    it('of one session is none of another', async () => {
+    it('of one session does not affect another', async () => {
       const dataDir = await scratchFolder();
       await using one = await open({ dataDir, agentKey: 'one' });
       await using two = await open({ dataDir, agentKey: 'two' });

@@ -87,7 +87,7 @@ const inMemoryAlone: ReadonlySet<string> = new Set([
 ]);
 
 export function rollbackContract(open: Open): void {
-  describe('a rollback takes back', () => {
+  describe('a rollback reverts', () => {
     it.each(changes)('%s', async (name, before, change, look) => {
       await using session = await open();
       if (await lacksFor(session, before, change, look)) return;

@@ -10,7 +10,7 @@ export function threadsContract(open: Open): void {
   const start =
     'import threading\ngo = threading.Event()\nt = threading.Thread(target=go.wait, name="my-worker")\nt.start()';
 
-  describe('a thread that runs', () => {
+  describe('a running thread', () => {
     it.each<Policy>(['rollback_on_failure', 'commit_on_success', 'rollback_always', 'explicit'])(
       'makes %s fail with FORK_UNSAFE and its name before the cell runs, until it has ended',
       async (transaction) => {
@@ -31,7 +31,7 @@ export function threadsContract(open: Open): void {
       },
     );
 
-    it('names every thread, and also keeps checkpoints and forks from being made', async () => {
+    it('is named in the error, and also prevents checkpoints and forks', async () => {
       await using session = await open();
       if (await lacks(session, 'threads')) return;
       await session.run(`${start}\nthreading.Timer(1000, print).start()\nthreading.enumerate()[-1].name = "my-timer"`);
@@ -45,7 +45,7 @@ export function threadsContract(open: Open): void {
       expect(await session.checkpoint()).toMatchObject({ kind: 'live' });
     });
 
-    it('does not keep names from being saved', async () => {
+    it('does not prevent saves', async () => {
       await using session = await open();
       if (await lacks(session, 'threads')) return;
       await session.run(`x = 10\n${start}`);
@@ -57,7 +57,7 @@ export function threadsContract(open: Open): void {
       expect(await evaluate(session, 'x')).toBe(10);
     });
 
-    it('that ended in the cell before does not count', async () => {
+    it('that ended in the cell before has no effect', async () => {
       await using session = await open();
       if (await lacks(session, 'threads')) return;
       await session.run('import threading\nx = 0');

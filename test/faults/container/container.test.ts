@@ -41,7 +41,7 @@ describe.skipIf(!canRunDocker)('a container that is', () => {
     expect(await session.run('kept')).toMatchObject({ status: 'ok', value: 1, recovered: expect.anything() });
   });
 
-  test('paused and let go on goes on', async () => {
+  test('paused and resumed continues', async () => {
     const dataDir = await scratchFolder();
     await using session = await openContainer({ dataDir });
     const code = 'print("ready", flush=True)\nimport time\ntime.sleep(0.2)\n"done"';
@@ -83,7 +83,7 @@ describe.skipIf(!canRunDocker)('a container that is', () => {
 });
 
 describe.skipIf(!canRunDocker)('a host that is killed', () => {
-  test('leaves no container running after the next start, and none of another data folder is touched', async () => {
+  test('leaves no container running after the next start, and does not touch those of another data folder', async () => {
     const engine = await sharedEngineWithImage();
     const [dataDir, other] = [await scratchFolder(), await scratchFolder()];
     const plan = (folder: string) => ({
@@ -108,7 +108,7 @@ describe.skipIf(!canRunDocker)('a host that is killed', () => {
     expect(await (await admin()).containersOf(other)).toHaveLength(1);
   });
 
-  test('a host that lives keeps its containers when another starts on the same data folder', async () => {
+  test('a running host keeps its containers when another starts on the same data folder', async () => {
     const engine = await sharedEngineWithImage();
     const dataDir = await scratchFolder();
     const sessions = [{ executor: 'container' as const, engine, dataDir, agentKey: 'first' }];
@@ -121,7 +121,7 @@ describe.skipIf(!canRunDocker)('a host that is killed', () => {
 });
 
 describe.skipIf(!canRunDocker)('code in a container', () => {
-  test('runs as a user of its own, without capabilities or new privileges, on a root that cannot be written', async () => {
+  test('runs as its own user, without capabilities or new privileges, on a read-only root', async () => {
     await using session = await openContainer();
     const { value } = await session.run(`
 import os
@@ -177,7 +177,7 @@ def refused(work):
     expect(value).toEqual([true, [], true, true, true, false]);
   });
 
-  test('finds no path of the host and no secret in what the engine was told of its container', async () => {
+  test('finds no path of the host, and no secret in the container’s description', async () => {
     const dataDir = await scratchFolder();
     await using session = await openContainer({ dataDir });
     const { value } = await session.run('open("/proc/1/cmdline").read().split("\\0")');
@@ -190,7 +190,7 @@ def refused(work):
     expect(Config.Env.join('\n')).not.toMatch(/word|secret|token/i);
   });
 
-  test('gets no more of the processors than its limit, however many of its processes work', async () => {
+  test('gets no more of the processors than its limit, with any number of processes', async () => {
     await using session = await openContainer({ limits: { cpus: 0.2 } });
     // Processor time that was had, in the time that passed; and what its control group allows.
     const { value } = await session.run(`
@@ -222,7 +222,7 @@ quota = read("/sys/fs/cgroup/cpu.max") or read("/sys/fs/cgroup/cpu/cpu.cfs_quota
     expect(result).toMatchObject({ stdout: 'out\n', stderr: 'err\n' });
   });
 
-  test('meets a disk that is full as an error, and lives on', async () => {
+  test('gets an error for a full disk, and lives on', async () => {
     const dataDir = await scratchFolder();
     spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4m,mode=711', 'tmpfs', dataDir]);
     try {
@@ -235,7 +235,7 @@ quota = read("/sys/fs/cgroup/cpu.max") or read("/sys/fs/cgroup/cpu/cpu.cfs_quota
     }
   });
 
-  test('cannot be given a folder that its user could not write to', async () => {
+  test('cannot get a folder that its user could not write to', async () => {
     const cwd = await scratchFolder();
     await expect(openContainer({ cwd })).rejects.toMatchObject({
       code: 'WORKSPACE_NOT_WRITABLE',
@@ -245,7 +245,7 @@ quota = read("/sys/fs/cgroup/cpu.max") or read("/sys/fs/cgroup/cpu/cpu.cfs_quota
 });
 
 describe.skipIf(!canRunDocker)('a host that shuts down', () => {
-  test('ends the containers of sessions that are still open', async () => {
+  test('ends the containers of open sessions', async () => {
     const dataDir = await scratchFolder();
     const session = await openContainer({ dataDir });
     await session.run('1');

@@ -10,7 +10,7 @@ describe.skipIf(!canRunDocker || engineKind() === 'podman')('an engine', { timeo
   const own = ownEngine();
   const { engine, open, containersOf } = own;
 
-  test('that is stopped ends the cell, is named while it is gone, and the session recovers when it is back', async () => {
+  test('that is stopped ends the cell and is named, and the session recovers when it is back', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir });
     await session.run('kept = [1, 2]');

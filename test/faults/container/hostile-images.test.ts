@@ -76,7 +76,7 @@ describe('a pid 1 that', () => {
 });
 
 describe('an image that', () => {
-  test('names volumes gets none, so that code finds no place to write that has no limit', async () => {
+  test('declares volumes gets none, so that code finds no unlimited space', async () => {
     const container = await engine.docker.createContainer({ Image: DEFAULT });
     await container.putArchive(openFolder('open'), { path: '/' });
     const changes = ['VOLUME /open', 'VOLUME /tmp'].join('\n');
@@ -90,7 +90,7 @@ describe('an image that', () => {
     expect(info.Mounts.filter(({ Type }) => Type === 'volume')).toEqual([]);
   });
 
-  test('never stops talking does not fill the disk with it', async () => {
+  test('prints endlessly does not fill the disk', async () => {
     const image = await hostile('talking', 'for _ in range(200): os.write(2, b"x" * 99999 + b"\\n")');
     const dataDir = await scratchFolder();
     await using session = await openContainer({ dataDir, image });
@@ -100,7 +100,7 @@ describe('an image that', () => {
   });
 });
 
-test('a folder that may be read cannot be written where another is mounted in it', async () => {
+test('a read-only folder cannot be written if another is mounted in it', async () => {
   const folder = await scratchFolder();
   chmodSync(folder, 0o755);
   mkdirSync(join(folder, 'inner'));
@@ -112,7 +112,7 @@ test('a folder that may be read cannot be written where another is mounted in it
   expect(existsSync(join(folder, 'inner', 'mine'))).toBe(false);
 });
 
-test('a folder that code has put a link in the way of is not shown to the next container', async () => {
+test('a folder that code has replaced by a link is not shown to the next container', async () => {
   const [outer, secret] = [await scratchFolder(), await scratchFolder()];
   const inner = join(outer, 'a', 'b');
   mkdirSync(inner, { recursive: true });

@@ -51,7 +51,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
   const containersOf = async (image: string) =>
     await engine.docker.listContainers({ all: true, filters: { ancestor: [image] } });
 
-  it('that is missing is told by name, with the way to get it', async () => {
+  it('that is missing is named, with the command that gets it', async () => {
     const told = failing('IMAGE_NOT_FOUND', /cella-nowhere:1 .*docker pull cella-nowhere:1/);
     await expect(imageFacts(engine, 'cella-nowhere:1', data)).rejects.toMatchObject(told);
     expect(readdirSync(data)).toEqual([]);
@@ -59,50 +59,50 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
   });
 
   it.each(['../containers/json', 'a b', 'x?y=1', '-x', 'UPPER/../x'])(
-    'that cannot have such a name is refused: %j',
+    'with an invalid name is refused: %j',
     async (name) => {
       await expect(imageFacts(engine, name, data)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     },
   );
 
-  it('without Python is told in the words of the engine', async () => {
+  it('without Python is reported in the words of the engine', async () => {
     const name = await imageOf(engine, 'cella-faults-empty', { 'etc/motd': 'nothing else' });
     await expect(openOn(name)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /no Python.*python3.*\bpython\b/));
     expect(await containersOf(name)).toEqual([]);
     expect(readdirSync(join(data, 'cache', 'kernel'))).toEqual([]);
   });
 
-  it('for another machine is told', async () => {
+  it('for another machine is reported', async () => {
     const name = await imageOf(engine, 'cella-faults-foreign', { 'usr/bin/python3': '\u007fELF of no kind' });
     await expect(imageFacts(engine, name, data)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /exec format/));
   });
 
-  it('whose Python is older than 3.9 is told with its version', async () => {
+  it('whose Python is older than 3.9 is reported with its version', async () => {
     const name = await pretending('old', answering({ ...honest, version: [3, 8, 18] }));
     await expect(imageFacts(engine, name, data)).rejects.toMatchObject(
       failing('IMAGE_UNUSABLE', /is 3\.8\.18, and 3\.9/),
     );
   });
 
-  it('whose Python prints garbage is told with its words', async () => {
+  it('whose Python prints garbage is reported with its output', async () => {
     const name = await pretending('garbage', '#!/bin/sh\necho hello world\n');
     await expect(imageFacts(engine, name, data)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /"hello world"/));
   });
 
-  it('whose Python hangs is given up, and its container is gone', async () => {
+  it('whose Python hangs is given up, and its container is removed', async () => {
     const name = await pretending('hanging', '#!/bin/sh\nexec sleep 1000\n');
     const asked = imageFacts(engine, name, data, { timeoutMs: 1000 });
     await expect(asked).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /does not answer within 1 s/));
     expect(await containersOf(name)).toEqual([]);
   });
 
-  it('whose Python never stops talking is given up', async () => {
+  it('whose Python prints endlessly is given up', async () => {
     const name = await pretending('endless', '#!/bin/sh\nexec yes cella\n');
     await expect(imageFacts(engine, name, data)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /says too much/));
     expect(await containersOf(name)).toEqual([]);
   });
 
-  it('is asked without network, rights and a place to write', async () => {
+  it('is probed without network, rights or a writable folder', async () => {
     const look = [
       '#!/bin/sh',
       'touch /cella/kernel/mine /tmp/mine /mine 2>/dev/null; ls /sys/class/net /cella/kernel/mine /tmp /mine 2>/dev/null',
@@ -124,7 +124,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     ['another name', { '__init__.py': { at: '__pycache__/frames.cpython-311.pyc', code: '' } }],
     ['another source', { '../escaped.py': { at: '../__pycache__/escaped.cpython-311.pyc', code: '' } }],
     ['a source that we do not have', { 'mine.py': { at: '__pycache__/mine.cpython-311.pyc', code: '' } }],
-  ])('that answers with %s writes nothing', async (what, compiled) => {
+  ])('that answers with %s gets nothing written', async (what, compiled) => {
     const name = await pretending(`hostile-${what.replaceAll(' ', '-')}`, answering({ ...honest, compiled }));
     await expect(imageFacts(engine, name, data)).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
     expect(readdirSync(join(data, 'cache', 'kernel'))).toEqual([]);
@@ -132,14 +132,14 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
   });
 
   it.each([{ tag: '../../x' }, { tag: 'cp311-x86_64/..' }, { executable: 'python3' }, { machine: 'x/y' }])(
-    'that names its Python in a way that no Python does is refused: %j',
+    'that gives its Python an invalid name is refused: %j',
     async (lie) => {
       const name = await pretending('lying', answering({ ...honest, ...lie }));
       await expect(imageFacts(engine, name, data)).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
     },
   );
 
-  it('whose facts are damaged on disk is asked again', async () => {
+  it('whose cached facts are damaged is probed again', async () => {
     const first = await imageFacts(engine, bare, data);
     const file = join(first.kernel, '..', 'facts.json');
     const whole = readFileSync(file, 'utf8');
@@ -149,12 +149,12 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     expect(readFileSync(file, 'utf8')).toBe(whole);
   });
 
-  it('whose facts cannot be kept says where', async () => {
+  it('whose facts cannot be cached says where', async () => {
     writeFileSync(join(data, 'cache'), 'a file');
     await expect(imageFacts(engine, bare, data)).rejects.toMatchObject(failing('STORAGE_FAILED', /cache\/kernel/));
   });
 
-  it('that is to be made from a base without Python is not made', async () => {
+  it('is not built from a base without Python', async () => {
     const name = await imageOf(engine, 'cella-faults-base', { 'etc/motd': '' });
     const making = buildFromBase(engine, name, {
       name: 'cella-faults:never',
@@ -166,7 +166,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     await expect(engine.docker.getImage('cella-faults:never').inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
-  it('that is to be made from a base that is not here is not pulled', async () => {
+  it('is not built from a missing base, and the base is not pulled', async () => {
     const making = buildFromBase(engine, 'python:3.12', {
       version: 'test',
       dataDir: data,
@@ -175,20 +175,20 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
     await expect(making).rejects.toMatchObject(failing('IMAGE_NOT_FOUND', /docker pull python:3\.12/));
   });
 
-  it('with a program that this machine lacks is not made', async () => {
+  it('is not built with a program that this machine lacks', async () => {
     const options = { python, packages: false, version: 'test', name: 'cella-faults:lacking' };
     const making = buildImage(engine, { ...options, programs: ['no-such-program'] });
     await expect(making).rejects.toMatchObject(failing('INVALID_OPTIONS', /no no-such-program/));
     await expect(engine.docker.getImage('cella-faults:lacking').inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
-  it.each(['Upper', 'a b', '../x', 'x:', '-x'])('is not called %j', async (name) => {
+  it.each(['Upper', 'a b', '../x', 'x:', '-x'])('cannot be named %j', async (name) => {
     await expect(buildImage(engine, { python, name, version: 'test' })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
     });
   });
 
-  it('of somebody else is not removed', async () => {
+  it('that Cella did not build is not deleted', async () => {
     const name = await imageOf(engine, 'cella-faults-others', { 'etc/motd': '' });
     await expect(removeImage(engine, name)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     await expect(removeImage(engine, 'cella-nowhere')).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND' });
@@ -196,7 +196,7 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 });
 
 describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
-  it('that answers nothing is given up, and taken again when it does', async () => {
+  it('that does not answer is given up, and used again when it answers', async () => {
     await using server = await DockerEngine.start();
     await server.freeze();
     await expect(connectEngine(server.address)).rejects.toMatchObject(failing('ENGINE_UNREACHABLE', /did not answer/));
@@ -204,7 +204,7 @@ describe.skipIf(!canRunDocker)('an engine', { timeout: 120_000 }, () => {
     expect(await connectEngine(server.address)).toMatchObject({ name: engineKind() });
   });
 
-  it('that is stopped while an image is made is told, and nothing goes on packing', async () => {
+  it('that is stopped while an image is built is reported, and packing stops', async () => {
     await using server = await DockerEngine.start();
     const engine = await connectEngine(server.address);
     let killed: Promise<void> | undefined;

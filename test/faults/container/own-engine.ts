@@ -36,7 +36,7 @@ export function ownEngine(kind = engineKind()): OwnEngine {
 
 /** What is the same whether containers end with their engine or not. */
 export function engineFaults({ engine, open, containersOf }: OwnEngine): void {
-  test('that hangs keeps no cell from running and no session from closing, and is named to whoever opens one', async () => {
+  test('that hangs delays no cell and no closing session, and new sessions get an error that names it', async () => {
     const session = await open();
     await session.run('x = 1');
     await engine().freeze();
@@ -49,7 +49,7 @@ export function engineFaults({ engine, open, containersOf }: OwnEngine): void {
     }
   });
 
-  test('that is gone keeps no session from closing, and its container is removed by whoever comes next', async () => {
+  test('that is gone prevents no session from closing, and the next process removes the container', async () => {
     const dataDir = await scratchFolder();
     const session = await open({ dataDir });
     await session.run('1');

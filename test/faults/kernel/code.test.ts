@@ -19,7 +19,7 @@ async function endure(...cells: string[]): Promise<{ results: ResultEvent[]; nex
   return { results, next, kept };
 }
 
-describe('the kernel lives on, with its names', () => {
+describe('the kernel lives on, with its variables', () => {
   test.each<[name: string, code: string | string[], outcome: object]>([
     [
       'a null byte in code',
@@ -205,7 +205,7 @@ describe('the kernel lives on, with its names', () => {
   });
 });
 
-describe('the next cell sees what the code did to its own interpreter, until a reset', () => {
+describe('the next cell sees what the code did to its interpreter, until a reset', () => {
   test.each<[name: string, code: string, after: object]>([
     ['sys.stdout is None', 'import sys; sys.stdout = None', { status: 'ok', stdout: '', value: 42 }],
     ['sys.stdout is a number', 'import sys; sys.stdout = 7', { error: { name: 'AttributeError' } }],
@@ -252,7 +252,7 @@ describe('the kernel ends or lives, never hangs, and the next cell works', () =>
     for (const { death } of results) if (death) expect(death.code).toBe('KERNEL_DIED');
   });
 
-  test('tools that cells are compiled with are replaced: an error each time, until a reset', async () => {
+  test('modules that compile cells are replaced: an error each time, until a reset', async () => {
     const session = await openSession({ timeoutMs: TIMEOUT_MS });
     await session.run(
       'import ast, signal, traceback; ast.Expr = ast.Expression = traceback.TracebackException = signal.signal = None',
@@ -277,7 +277,7 @@ describe('the kernel dies, and the result says how', () => {
   });
 });
 
-describe('the timeout holds, whatever the code does about it', () => {
+describe('the timeout works, whatever the code does', () => {
   test.each([
     ['SIGINT ignored', 'import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass', true],
     [

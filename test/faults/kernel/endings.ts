@@ -46,7 +46,7 @@ const AHEAD = 2;
 
 function hostEnds(): void {
   test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)(
-    'ended by %s in mid-cell leaves no process, control group or folder',
+    'that ends by %s during a cell leaves no process, control group or folder',
     async (signal) => {
       const folder = await scratchFolder();
       const tmpDir = join(folder, 'tmp');
@@ -74,7 +74,7 @@ function hostEnds(): void {
     },
   );
 
-  test('without a sandbox, kernels and what they started end with it all the same', async () => {
+  test('without a sandbox, kernels and their child processes end with it as well', async () => {
     const folder = await scratchFolder();
     const host = startHost({ sessions: [{ dataDir: folder, sandbox: 'off' }], code: BUSY });
     await untilPrinted(host, 'ready');
@@ -98,7 +98,7 @@ function processesEnd(open: Open): void {
     ['the kernel', ({ pid }) => descendants(pid)[0]?.pid ?? 0, { code: 'KERNEL_DIED', signal: 'SIGKILL' }],
   ];
   test.each(victims)(
-    '%s killed from outside: told within a second, its children gone, the next cell works',
+    '%s killed from outside: reported within a second, its children gone, the next cell works',
     async (_name, find, how) => {
       const session = await open();
       const toldMs = await shortestMs(TOLD_MS, async () => {
@@ -120,7 +120,7 @@ function processesEnd(open: Open): void {
     },
   );
 
-  test('a killed template is swept up by the next one', async () => {
+  test('a killed template is cleaned up by the next one', async () => {
     const session = await open();
     const template = templateAbove(session.pid);
     process.kill(template, 'SIGKILL');

@@ -145,7 +145,7 @@ describe('frames that no kernel sends', () => {
     expect(truncated.displays).toBe(999_000);
   });
 
-  test('a frame that comes byte by byte takes no more memory than its bytes', { timeout: 120_000 }, async () => {
+  test('a frame that arrives byte by byte takes no more memory than its bytes', { timeout: 120_000 }, async () => {
     const code = `
 whole = frame('p', 2, pack({'data': {'text/plain': 'x' * 400_000}, 'markers': (0, 0)}))
 for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
@@ -154,7 +154,7 @@ for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
   });
 });
 
-describe('events that nobody reads', () => {
+describe('unread events', () => {
   /** The reader comes when the code is over. */
   const readLate: Run = async (session, code) => {
     const stream = session.stream(code, { timeoutMs: 3000 });
@@ -181,7 +181,7 @@ describe('events that nobody reads', () => {
   });
 });
 
-test('a session that asks for results of a gigabyte gets 32 MiB of each stream', { timeout: 120_000 }, async () => {
+test('a session that requests results of a gigabyte gets 32 MiB of each stream', { timeout: 120_000 }, async () => {
   const code = "import sys\nfor _ in range(400): sys.stdout.write('x' * 1_000_000)\nNone";
   const result = await attack(code, undefined, { settings: { outputLimitBytes: 1_073_741_824 } });
   expect(result).toMatchObject({ status: 'ok', truncated: { stdoutBytes: expect.any(Number) } });
@@ -192,7 +192,7 @@ test('a session that asks for results of a gigabyte gets 32 MiB of each stream',
   expect(kept).toBeLessThan(32 * 1024 * 1024 + 65_536);
 });
 
-describe('a server whose users are followed', () => {
+describe('a server with followers', () => {
   let server: Server;
   beforeAll(async () => {
     server = await Server.start(await scratchFolder());

@@ -15,7 +15,7 @@ const NEVER = 1_000_000_000;
 const snapshots = (dataDir: string) => join(dataDir, 'cache', 'pyodide');
 
 describe('memory in the in-process executor', () => {
-  it('ends at the limit with a MemoryError, and the names stay', async () => {
+  it('ends at the limit with a MemoryError, and the variables stay', async () => {
     await using session = await open({ limits: { memoryMb: 128 } });
     await session.run('x = [1]');
     const hog = await session.run('hog = []\nwhile True: hog.append(bytearray(1 << 20))');
@@ -24,13 +24,13 @@ describe('memory in the in-process executor', () => {
     expect((await session.run('del hog; len(bytearray(32 << 20))')).value).toBe(32 << 20);
   });
 
-  it('that is more than all of it in one piece is a MemoryError too', async () => {
+  it('requested in one piece beyond the limit is a MemoryError too', async () => {
     await using session = await open({ limits: { memoryMb: 128 } });
     expect((await session.run('bytearray(200 << 20)')).error?.name).toBe('MemoryError');
     expect((await session.run('1')).value).toBe(1);
   });
 
-  it('used up to the last byte leaves the kernel alive, or is told as what it died of', () => fillsAllMemory(open));
+  it('used up to the last byte leaves the kernel alive, or the death has the right reason', () => fillsAllMemory(open));
 });
 
 describe('code that never stops in the in-process executor', () => {
@@ -62,7 +62,7 @@ describe('code that never stops in the in-process executor', () => {
   });
 });
 
-it('a SIGINT that the code sends itself right after an interrupt was heard is one of its own', async () => {
+it('a SIGINT that the code sends itself right after an interrupt is a separate one', async () => {
   await using session = await open();
   const ways = [
     'os.kill(os.getpid(), signal.SIGINT)',
@@ -132,7 +132,7 @@ time.sleep(600)`;
   await once(holder.stdout, 'data');
 }
 
-it('a worker thread that cannot be ended is left behind: the cell is answered, and the session goes on and closes', async () => {
+it('a worker thread that cannot be ended is abandoned: the cell gets a result, and the session continues and closes', async () => {
   await using session = await open({ graceMs: 100, saveAfterMs: NEVER });
   await session.run('x = [1]');
   await session.save();
@@ -163,14 +163,14 @@ describe('the start snapshot', { timeout: 300_000 }, () => {
     return { dataDir, path, whole: readFileSync(path) };
   }
 
-  it('that is cut is made anew, and is whole again', async () => {
+  it('that is truncated is created again, and is complete', async () => {
     const { dataDir, path, whole } = await prepared();
     truncateSync(path, whole.length >> 1);
     expect(await host(dataDir, 'one')).toEqual(works);
     expect(readFileSync(path).length).toBe(whole.length);
   });
 
-  it('that is damaged is made anew by two hosts at once, and both run', async () => {
+  it('that is damaged is created again by two hosts at once, and both run', async () => {
     const { dataDir, path, whole } = await prepared();
     const middle = whole.length >> 1;
     whole[middle] = (whole[middle] ?? 0) ^ 0xff;
@@ -182,7 +182,7 @@ describe('the start snapshot', { timeout: 300_000 }, () => {
   });
 });
 
-it('a start that takes too long is told as one', async () => {
+it('a start that takes too long is reported', async () => {
   // Another module is in no snapshot yet, and one takes longer than this to make.
   await expect(open({ preload: ['wave'], startTimeoutMs: 100 })).rejects.toMatchObject({
     code: 'TEMPLATE_FAILED',

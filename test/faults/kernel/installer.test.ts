@@ -19,7 +19,7 @@ function python(code: string, options: Partial<InstallerRun> = {}) {
   });
 }
 
-it('a line without end and lines without number are cut', async () => {
+it('a line without end and endless lines are truncated', async () => {
   const { ending, lines } = await python('print("x" * 30_000_000)\nfor n in range(20_000): print(n)\nprint("last")');
   expect(ending).toEqual({ kind: 'ended', code: 0 });
   expect(lines.at(-1)).toBe('last');
@@ -28,19 +28,19 @@ it('a line without end and lines without number are cut', async () => {
   expect(long.join('').length).toBeLessThan(2000);
 });
 
-it('colours and control characters are taken out', async () => {
+it('colours and control characters are removed', async () => {
   const { lines } = await python(String.raw`print("\x1b[31mERROR: no\x1b[0m\x07\x08")`);
   expect(lines).toEqual(['ERROR: no']);
 });
 
-it('what it has left running is ended with it', async () => {
+it('processes that it leaves running are ended', async () => {
   const child = 'import subprocess\nprint(subprocess.Popen(["sleep", "1000"]).pid, flush=True)';
   const { ending, lines } = await python(child);
   expect(ending).toMatchObject({ kind: 'ended', code: 0 });
   await vi.waitFor(() => expect(isAlive(Number(lines[0]))).toBe(false), { timeout: 20_000 });
 });
 
-it('one that hangs is stopped by its time and by whoever asked for it, with its children', async () => {
+it('one that hangs is stopped by its timeout and by its caller, with its child processes', async () => {
   const hang = 'import subprocess\nprint(subprocess.Popen(["sleep", "1000"]).pid, flush=True)\nwhile True: pass';
   const stop = new AbortController();
   const aborted = await python(hang, { signal: stop.signal, onLine: () => stop.abort() });
@@ -49,7 +49,7 @@ it('one that hangs is stopped by its time and by whoever asked for it, with its 
   expect((await python('while True: pass', { timeoutMs: 100 })).ending).toEqual({ kind: 'timed-out' });
 });
 
-it('one that is not there, or may not be run, is told', async () => {
+it('one that is missing or not executable is reported', async () => {
   expect((await python('', { command: '/no/such/program' })).ending).toMatchObject({ kind: 'not-started' });
   expect((await python('', { command: '/etc/passwd' })).ending).toMatchObject({ kind: 'not-started' });
 });

@@ -38,7 +38,7 @@ export function refusals(missing: readonly Missing[]): void {
 
 /** A sandbox that is made ahead fails alone, with nobody to tell: the session that comes in that moment has its own. */
 export function refusedAtAnyMoment(): void {
-  test('without pivot_root every session is told the layer, also while the next sandbox is made ahead', async () => {
+  test('without pivot_root every session names the layer, also while the next sandbox is prepared', async () => {
     const dataDir = await scratchFolder();
     const pausesMs = Array.from({ length: 100 }, (_, number) => 10 + (number % 25));
     const told = await openings({ sessions: pausesMs.map(() => ({ dataDir })), pausesMs }, { without: 'pivot_root' });
@@ -49,7 +49,7 @@ export function refusedAtAnyMoment(): void {
 
 /** On a root host the folder cannot be shown as the code's own; on any other the host itself may not write to it. */
 export function refusedFolders(): void {
-  test('a folder that the code could not write to is refused by its name, and nothing starts on it', async () => {
+  test('a folder that the code could not write to is named in the error, and nothing starts', async () => {
     const [dataDir, folder] = [await scratchFolder(), await scratchFolder()];
     if (process.getuid?.() === 0) {
       // A file system without idmapped mounts.
@@ -71,7 +71,7 @@ export function refusedFolders(): void {
 /** Code can do that if the parent folder is another session's. */
 export function replacedFolders(): void {
   test.each(['a link', 'another folder', 'nothing'])(
-    'a folder that has become %s since is not shown to code',
+    'a folder that has since become %s is not shown to code',
     async (what) => {
       const [outer, elsewhere] = [await scratchFolder(), await scratchFolder()];
       const [above, away] = [join(outer, 'a'), join(outer, 'away')];

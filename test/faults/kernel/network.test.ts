@@ -11,9 +11,9 @@ import { attacksOnAList, hosts, reachesItsHosts, useOfAList } from './network.ts
 
 const ports = hosts();
 
-test.each(kinds)('%s reaches the hosts of its list, and nothing else', (_name, open) => reachesItsHosts(open, ports));
+test.each(kinds)('%s reaches only the hosts on its list', (_name, open) => reachesItsHosts(open, ports));
 
-test("the host's network is there for whoever asks for it by name, and for nobody else", async () => {
+test('only sessions that request the host’s network get it', async () => {
   const code = `
 import os, urllib.request
 def fetch():
@@ -35,7 +35,7 @@ describe('a list of hosts', () => {
   attacksOnAList(openSession, ports);
 });
 
-test('where the forwarder was killed, the next connection starts another', async () => {
+test('starts another forwarder for the next connection if it was killed', async () => {
   const session = await openSession({ sandbox: { network: { allow: [`127.0.0.2:${ports.plain}`] } } });
   const code = `
 import os, urllib.request
@@ -54,7 +54,7 @@ import os, urllib.request
   expect(await look()).toEqual([kernel, 'hello /']);
 });
 
-test('nothing of it is left when its session, or its host, has ended', async () => {
+test('leaves nothing behind when its session, or its host, has ended', async () => {
   const tmpDir = await scratchFolder();
   const options = { dataDir: await scratchFolder(), sandbox: { network: { allow: ['example.org'] } } };
   const code = "print('ready', flush=True); import time; time.sleep(60)";
@@ -70,7 +70,7 @@ test('nothing of it is left when its session, or its host, has ended', async () 
   );
 });
 
-test('is refused where nothing could keep it', async () => {
+test('is refused if nothing could enforce it', async () => {
   const sandbox = { network: { allow: ['example.org'] } };
   await expect(openSession({ executor: 'in-process', sandbox })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
 });

@@ -109,7 +109,7 @@ export async function denials(session: Session, count: number): Promise<unknown[
 
 /** What differs from place to place in nothing but how the proxy is reached. */
 export function useOfAList(open: Open, ports: Hosts): void {
-  test('denied attempts are told, each once', async () => {
+  test('denied attempts are reported, each once', async () => {
     const session = await open(listOf(ports));
     const told = denials(session, 2);
     await evaluate(
@@ -122,7 +122,7 @@ export function useOfAList(open: Open, ports: Hosts): void {
     ]);
   });
 
-  test('TLS goes through a tunnel, from end to end', async () => {
+  test('TLS works through a tunnel, end to end', async () => {
     const session = await open(listOf(ports));
     const code = `${FETCH}
 import ssl
@@ -130,7 +130,7 @@ fetch('https://${HOST}:${ports.secure}/tls', context=ssl._create_unverified_cont
     expect(await evaluate(session, code)).toEqual([200, 'hello /tls']);
   });
 
-  test('many connections at a time, and large answers, come whole', async () => {
+  test('many connections at a time, and large answers, arrive completely', async () => {
     const session = await open(listOf(ports));
     const code = `${FETCH}
 import concurrent.futures
@@ -146,7 +146,7 @@ sizes`;
 
 export function attacksOnAList(open: Open, ports: Hosts): void {
   describe('hostile code', () => {
-    test('that tries to end the forwarder keeps nobody from the network, itself included', async () => {
+    test('that tries to end the forwarder cuts nobody off from the network, including itself', async () => {
       const session = await open(listOf(ports));
       const code = `${FETCH}
 import os, signal
@@ -165,7 +165,7 @@ def until_reached():
       expect(await evaluate(session, code)).toEqual([200, 200, 200, 200]);
     });
 
-    test('that floods its own way out with silent and broken connections has it back afterwards', async () => {
+    test('that floods its own proxy with silent and broken connections gets it back afterwards', async () => {
       const session = await open(listOf(ports));
       const code = `${FETCH}
 import random, socket
@@ -178,7 +178,7 @@ fetch('http://${HOST}:${ports.plain}/')`;
       expect(await evaluate(session, code)).toEqual([200, 'hello /']);
     });
 
-    test('finds no way around the proxy, and none to that of another session', async () => {
+    test('finds no way around the proxy, and no way to that of another session', async () => {
       const [session, other] = await Promise.all([
         open(listOf(ports)),
         open({ sandbox: { network: { allow: ['a.example'] } } }),
@@ -222,7 +222,7 @@ sockets = glob.glob('/cella/network/*') + glob.glob('/cella/connection/proxy')
     });
   });
 
-  test('is there after hibernation, in forks and at points that one goes back to', async () => {
+  test('works after hibernation, in forks and after restoring checkpoints', async () => {
     const session = await open({ ...listOf(ports), agentKey: 'sleeper' });
     const look = `${FETCH}\nfetch('http://${HOST}:${ports.plain}/')[0]`;
     expect(await evaluate(session, look)).toBe(200);

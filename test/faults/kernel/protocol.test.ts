@@ -54,7 +54,7 @@ async function pair(): Promise<{ session: Session; undisturbed: () => Promise<vo
 /** Execution 2 is the attack. */
 const attack = (session: Session, code: string, timeoutMs = 20_000) => session.run(PRELUDE + code, { timeoutMs });
 
-describe('a kernel that does not keep to the protocol is cut off', () => {
+describe('a kernel that breaks the protocol is ended', () => {
   test.each([
     ['garbage', String.raw`send(b'\xff' * 64)`, 'unknown type 255'],
     ['a huge length', "send(struct.pack('<IBI', 0xFFFFFFFF, ord('r'), 2))", '4294967295 bytes'],
@@ -143,7 +143,7 @@ for fd in range(1024):
   });
 });
 
-test('labels that the code forges are text, or belong to an execution of its own', async () => {
+test('tags that the code forges are text, or belong to an execution of its own', async () => {
   const session = await openSession();
   await session.run('first = 1');
   const background = session.background()[Symbol.asyncIterator]();
@@ -164,7 +164,7 @@ forge(1, b'never whole', 4000)`);
   expect(await session.run('print("as ever")\n1')).toMatchObject({ status: 'ok', value: 1 });
 });
 
-test('text of a thread whose cell is over goes where the code has led the descriptor, without a tag', async () => {
+test('text of a thread whose cell has ended follows the code’s redirection of the descriptor, without a tag', async () => {
   const session = await openSession();
   await session.run(
     [
@@ -212,7 +212,7 @@ def asking(call, numbers):
 /** On a busy machine it takes this long until there is no room for anything more. */
 const FULL_MS = 240_000;
 
-describe('a kernel that asks for more than it takes is held up, and the host keeps its memory', () => {
+describe('a kernel that sends more than it reads is paused, and the host keeps its memory', () => {
   test.each([
     [
       'calls whose replies it does not read',
@@ -252,7 +252,7 @@ flood(frame('x', 1) * 1000 for _ in range(2000))`,
   });
 });
 
-describe('a kernel that leaves its connection has died', () => {
+describe('a kernel that closes its connection has died', () => {
   test.each([
     [
       'half a frame, then death',
@@ -290,8 +290,8 @@ os._exit(5)`,
   });
 });
 
-describe('what the code does to its own results stays with it', () => {
-  test('a forged result is its own word; code that goes on under it meets the timeout of the next cell', async () => {
+describe('forging its own results affects only the code itself', () => {
+  test('a forged result affects only its own cell; code that continues gets the timeout of the next cell', async () => {
     const { session, undisturbed } = await pair();
     const forged = await attack(session, "send(frame('r', 2, forged))\nwhile True: time.sleep(60)");
     expect(forged).toMatchObject({ status: 'ok', value: 'forged' });
@@ -302,7 +302,7 @@ describe('what the code does to its own results stays with it', () => {
     await undisturbed();
   });
 
-  test('two results for one execution: the second cuts the kernel off', async () => {
+  test('two results for one execution: the second ends the kernel', async () => {
     const { session, undisturbed } = await pair();
     const forged = await attack(session, "send(frame('r', 2, forged))");
     expect(forged).toMatchObject({ status: 'ok', value: 'forged' });
@@ -329,7 +329,7 @@ describe('what the code does to its own results stays with it', () => {
     expect((await session.run('6 * 7')).value).toBe(42);
   });
 
-  test('frames that a thread steals are missed by the kernel alone', async () => {
+  test('frames that a thread steals are missing only in the kernel', async () => {
     const { session, undisturbed } = await pair();
     const thief = 'threading.Thread(target=lambda: os.read(control, 65536), daemon=True).start()';
     expect((await attack(session, thief)).status).toBe('ok');
@@ -343,7 +343,7 @@ describe('what the code does to its own results stays with it', () => {
     await undisturbed();
   });
 
-  test('forged marks on stdout hold up its own output, until the timeout', async () => {
+  test('forged markers on stdout delay only its own output, until the timeout', async () => {
     const { session, undisturbed } = await pair();
     const flood = `
 (mark,) = {one._marker for one in gc.get_objects() if type(one).__name__ == 'Output'} or {sys.modules['cella_kernel.kernel.kernel'].the_kernel._output._marker}
@@ -358,7 +358,7 @@ while True:
     await undisturbed();
   });
 
-  test('marks that the code swallows are not waited for', async () => {
+  test('markers that the code swallows are not waited for', async () => {
     const { session, undisturbed } = await pair();
     const result = await attack(
       session,
@@ -378,7 +378,7 @@ print('x' * 300_000)`,
     await undisturbed();
   });
 
-  test('descriptors 0 to 255 can be closed: the next cell has its output back', async () => {
+  test('descriptors 0 to 255 can be closed: output works in the next cell', async () => {
     const { session, undisturbed } = await pair();
     expect(await attack(session, 'os.closerange(0, 256)\n5')).toMatchObject({ status: 'ok', value: 5 });
     expect(await session.run("print('heard'); kept")).toMatchObject({ value: 1, stdout: 'heard\n' });
@@ -394,7 +394,7 @@ const POLICY = {
   },
 };
 
-test('connections to a template that break off at once disturb nobody', async () => {
+test('connections to a template that break at once affect nobody', async () => {
   const { session, undisturbed } = await pair();
   const [template] = templatesOf(process.pid);
   for (let count = 0; count < 40; count++) {

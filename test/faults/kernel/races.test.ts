@@ -96,7 +96,7 @@ test.each(Object.keys(calls))(
   240_000,
 );
 
-test('a terminal that is opened while a cell is rolled back starts no second kernel', async () => {
+test('a terminal that opens during a rollback starts no second kernel', async () => {
   const session = await openSession({ saveAfterMs: NEVER, undo: 0 });
   await session.run('x = [1]');
   for (let round = 0; round < 8; round++) {

@@ -15,7 +15,7 @@ export function resourceFaults(open: Open): void {
 }
 
 function processes(open: Open): void {
-  test('a fork bomb stays in its sandbox, and ends with a reset', async () => {
+  test('a fork bomb stays in its sandbox, and a reset ends it', async () => {
     const other = await open();
     const session = await open({ limits: { processes: 48 }, graceMs: 500 });
     const bomb = session.run('import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass', {
@@ -107,7 +107,8 @@ function memory(open: Open): void {
     expect((await session.run('blocks.clear(); kept')).value).toBe(1);
   });
 
-  test('used up to the last byte leaves the kernel alive, or is told as what it died of', () => fillsAllMemory(open));
+  test('used up to the last byte leaves the kernel alive, or the death has the right reason', () =>
+    fillsAllMemory(open));
 
   test(`shared memory past the limit ${root ? 'kills the kernel, and is told apart' : 'cannot be had'}`, async () => {
     const session = await open({ limits: { memoryMb: 128 } });
@@ -124,7 +125,7 @@ for at in range(0, len(memory), 4096):
   });
 
   if (root) {
-    test('a full /tmp that has used up the memory goes with the kernel that died of it', async () => {
+    test('a full /tmp that has used up the memory is removed with the kernel that died of it', async () => {
       const session = await open({ limits: { memoryMb: 128, scratchMb: 512 } });
       const result = await session.run(`
 with open('/tmp/full', 'wb') as file:
@@ -186,7 +187,7 @@ function cpuTime(open: Open): void {
 }
 
 function files(open: Open): void {
-  test('/tmp and /dev/shm are full at the scratch limit, together', async () => {
+  test('/tmp and /dev/shm share the scratch limit', async () => {
     const session = await open({ limits: { scratchMb: 8 } });
     const result = await session.run(`
 import errno, os
@@ -209,7 +210,7 @@ first, second`);
     expect((await session.run("open('/tmp/again', 'w').write('x')")).value).toBe(1);
   });
 
-  test('a file past the largest size is an OSError, and the kernel lives on', async () => {
+  test('a file over the size limit is an OSError, and the kernel lives on', async () => {
     const session = await open({ limits: { fileSizeMb: 2 } });
     const result = await session.run("open('large', 'wb').write(bytes(3 << 20))");
     expect(result).toMatchObject({ status: 'error', error: { name: 'OSError', message: '[Errno 27] File too large' } });
@@ -230,7 +231,7 @@ number, count > 32`);
     expect(result.value).toEqual([24, true]);
   });
 
-  test('a kernel with few open files can be followed by another', async () => {
+  test('after a kernel with few open files, another one can start', async () => {
     const session = await open({ limits: { openFiles: 576 } });
     expect((await session.run('import os; os._exit(3)')).status).toBe('died');
     expect((await session.run('import resource; resource.getrlimit(resource.RLIMIT_NOFILE)')).value).toEqual([

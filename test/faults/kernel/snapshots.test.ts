@@ -67,7 +67,7 @@ async function goesOn(session: Session): Promise<void> {
   );
 }
 
-describe('words at the gate that no kernel says', () => {
+describe('messages on the registration socket that no kernel sends', () => {
   const words: [name: string, code: string][] = [
     ['garbage', String.raw`say(b'\xff' * 100); say(b''); say(b'x' * 4096)`],
     ['words that are too long', "say(b'[' + b'1,' * 40_000 + b'1]')"],
@@ -127,7 +127,7 @@ describe('words at the gate that no kernel says', () => {
     60_000,
   );
 
-  test('do not end the kernel, where they are only nonsense', async () => {
+  test('do not end the kernel if they are only nonsense', async () => {
     const { session } = await pair();
     const nonsense = words.slice(0, 11).map(([, code]) => code);
     for (const code of nonsense) expect(await session.run(`${PRELUDE}\n${code}\n5`)).toMatchObject({ value: 5 });
@@ -139,7 +139,7 @@ describe('words at the gate that no kernel says', () => {
   }, 60_000);
 });
 
-describe('a process that takes the place of the frozen fork that its cell would go back to', () => {
+describe('a process in place of the snapshot that its cell would go back to', () => {
   /** Kills the forks that are there, and says that it is each of them; `pair` makes the way to it. */
   const forge = (pair: string) => `${PRELUDE}
 kernel, (reader, writer) = os.getpid(), os.pipe()
@@ -184,7 +184,7 @@ def pair():
     ],
   ];
   test.each(ways)(
-    'and %s is waited for only so long',
+    'and %s is waited for only until a timeout',
     async (_name, way) => {
       const { session, undisturbed } = await pair();
       await session.run('x = 2');
@@ -200,11 +200,11 @@ def pair():
   );
 });
 
-describe('code that turns on its frozen forks', () => {
+describe('code that attacks its snapshots', () => {
   const killAll = `${PRELUDE}\nfor pid in neighbours(): os.kill(pid, signal.SIGKILL)\n`;
   const stopAll = `${PRELUDE}\nfor pid in neighbours(): os.kill(pid, signal.SIGSTOP)\n`;
 
-  test('and kills them has no checkpoints left, and hears so', async () => {
+  test('by killing them loses its checkpoints, and gets an error', async () => {
     const { session, undisturbed } = await pair();
     await session.checkpoint({ name: 'second' });
     expect(await session.run(`${killAll}5`)).toMatchObject({ value: 5 });
@@ -220,7 +220,7 @@ describe('code that turns on its frozen forks', () => {
   test.each([
     ['fails', 'raise ValueError'],
     ['ends well', ''],
-  ])('and kills the one that its own cell would go back to, and %s', async (_name, end) => {
+  ])('by killing the one that its own cell would go back to, and %s', async (_name, end) => {
     const { session, undisturbed } = await pair();
     await session.run('x = 2');
     const cell = session.run(`x = 3\n${killAll}${end}`, { transaction: 'rollback_on_failure' });
@@ -236,7 +236,7 @@ describe('code that turns on its frozen forks', () => {
     await goesOn(session);
   });
 
-  test('and kills the one of an explicit transaction: it cannot be rolled back, and says so', async () => {
+  test('by killing the one of an explicit transaction cannot roll back, and gets an error', async () => {
     const { session, undisturbed } = await pair();
     await session.run(`x = 3\n${killAll}`, { transaction: 'explicit' });
     await expect
@@ -247,7 +247,7 @@ describe('code that turns on its frozen forks', () => {
     await goesOn(session);
   });
 
-  test('and stops them can still be taken back', async () => {
+  test('by stopping them can still be rolled back', async () => {
     const { session, undisturbed } = await pair();
     await session.run('x = 2');
     const stopped = await session.run(`x = 3\n${stopAll}raise ValueError`, { transaction: 'rollback_on_failure' });
@@ -260,7 +260,7 @@ describe('code that turns on its frozen forks', () => {
     await goesOn(session);
   });
 
-  test('and stops them beside another kernel is waited for only so long', async () => {
+  test('by stopping them next to another kernel is waited for only until a timeout', async () => {
     const { session, undisturbed } = await pair();
     const fork = await session.fork({ agentKey: 'beside' });
     await fork.run('x = 7');
@@ -278,7 +278,7 @@ for pid in neighbours():
     await goesOn(session);
   }, 90_000);
 
-  test('and keeps them from waking up is waited for only so long', async () => {
+  test('by keeping them from starting is waited for only until a timeout', async () => {
     const { session, undisturbed } = await pair();
     await session.run('import os, time\nos.setsid = lambda: time.sleep(1000)');
     await session.checkpoint({ name: 'hangs' });
@@ -290,7 +290,7 @@ for pid in neighbours():
     await goesOn(session);
   }, 90_000);
 
-  test('and keeps them from waking up does not keep saves, forks and transactions waiting either', async () => {
+  test('by keeping them from starting does not delay saves, forks and transactions', async () => {
     const { session, undisturbed } = await pair();
     await session.run('import os, time\nos.setsid = lambda: time.sleep(1000)');
     const before = performance.now();
@@ -303,7 +303,7 @@ for pid in neighbours():
     await goesOn(session);
   }, 90_000);
 
-  test('and has more of them than a sandbox may hold is refused before its cell runs', async () => {
+  test('by making more of them than a sandbox can have is refused before its cell runs', async () => {
     const first = await openSession({ saveAfterMs: NEVER, liveCheckpoints: 32, limits: { memoryMb: 4096 } });
     await first.run('x = 1');
     const sessions = [first];
@@ -330,7 +330,7 @@ for pid in neighbours():
 });
 
 describe('a bomb in a transaction', () => {
-  test('of processes is rolled back with all of them', async () => {
+  test('of processes is rolled back completely', async () => {
     const { session, undisturbed } = await pair({ limits: { processes: 48 } });
     const code = 'x = 2\nimport os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass';
     const bomb = session.run(code, { transaction: 'rollback_on_failure', timeoutMs: 1000 });
@@ -347,7 +347,7 @@ describe('a bomb in a transaction', () => {
     await goesOn(session);
   }, 60_000);
 
-  test('of processes that leaves no room for a fork is told, and a reset makes room', async () => {
+  test('of processes that leaves no room for a fork is reported, and a reset makes room', async () => {
     const { session, undisturbed } = await pair({ limits: { processes: 24 } });
     await session.run(
       'import os, time\nwhile True:\n    try:\n        if os.fork() == 0: time.sleep(1000)\n    except OSError: break',
@@ -370,7 +370,7 @@ describe('a bomb in a transaction', () => {
   });
 
   test.runIf(root)(
-    'of memory that kills the kernel is rolled back, or the last save comes back',
+    'of memory that kills the kernel is rolled back, or the last save is restored',
     async () => {
       const { session, undisturbed } = await pair({ limits: { memoryMb: 160 } });
       for (let round = 0; round < 3; round++) {
@@ -388,7 +388,7 @@ describe('a bomb in a transaction', () => {
   );
 
   test.runIf(root)(
-    'of /tmp, which is memory too, lets the session go on',
+    'of /tmp, which is memory too, does not end the session',
     async () => {
       const { session, undisturbed } = await pair({ limits: { memoryMb: 160, scratchMb: 512 } });
       const code = "x = 2\nwith open('/tmp/full', 'wb') as file:\n    while True: file.write(bytes(1 << 20))";
@@ -405,7 +405,7 @@ describe('a bomb in a transaction', () => {
     60_000,
   );
 
-  test('of checkpoints stays within its memory, and the kernel lives', async () => {
+  test('of checkpoints stays within its memory limit, and the kernel lives on', async () => {
     const { session, undisturbed } = await pair({ limits: { memoryMb: 400 }, liveCheckpoints: 32 });
     for (let n = 0; n < 14; n++) {
       await session.run(`block = bytearray(b"x" * (24 << 20)); x = ${n}`);

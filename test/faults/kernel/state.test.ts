@@ -33,7 +33,7 @@ import { isAlive } from '../../support/processes/processes.ts';
 const root = process.getuid?.() === 0;
 const NEVER = 3_600_000;
 
-describe('names that are against being saved cost only themselves', () => {
+describe('variables that resist being saved affect only themselves', () => {
   const LIMIT_MS = 4000;
   const hostile: [name: string, body: string][] = [
     ['hang', 'while True: pass'],
@@ -99,7 +99,7 @@ describe('names that are against being saved cost only themselves', () => {
     ],
   ];
   test.each(spoilers)(
-    'those that %s may cost the save, which says so, and never the kernel',
+    'those that %s may fail the save with a reason, and never the kernel',
     async (_name, body) => {
       const session = await openSession({ saveAfterMs: NEVER, checkpointTimeoutMs: LIMIT_MS });
       await session.run(`class Bad:\n    def __reduce__(self):\n        ${body}\ngood = [1, 2]\nbad = [Bad()]`);
@@ -114,7 +114,7 @@ describe('names that are against being saved cost only themselves', () => {
     60_000,
   );
 
-  test('many of them leave time for the rest', async () => {
+  test('many of them do not use up the time of the others', async () => {
     const session = await openSession({ saveAfterMs: NEVER, checkpointTimeoutMs: LIMIT_MS });
     await session.run(
       'class Hang:\n    def __reduce__(self):\n        while True: pass\nbad = {}\nfor n in range(20): globals()["bad_%d" % n] = Hang(); globals()["good_%d" % n] = [n]',
@@ -126,7 +126,7 @@ describe('names that are against being saved cost only themselves', () => {
     expect(Object.keys(reasons(lost)).filter((name) => name.startsWith('bad_'))).toHaveLength(20);
   }, 60_000);
 
-  test('do not keep a session from being closed, put to sleep or opened again', async () => {
+  test('do not prevent a session from closing, hibernating or opening again', async () => {
     const dataDir = await scratchFolder();
     const session = await openSession({ dataDir, saveAfterMs: NEVER, checkpointTimeoutMs: 2000 });
     await session.run('class Bad:\n    def __reduce__(self):\n        while True: pass\nbad = Bad()\ngood = 1');
@@ -141,7 +141,7 @@ describe('names that are against being saved cost only themselves', () => {
   }, 60_000);
 });
 
-describe('names that end the kernel that loads them', () => {
+describe('variables that end the kernel that loads them', () => {
   /** Loads well as long as nothing called `armed` lies in the workspace. */
   const armed = (act: string) =>
     `import os, time\ndef boom():\n    if os.path.exists("armed"): ${act}\n    return 1\nclass Bad:\n    def __reduce__(self): return (boom, ())\n`;
@@ -170,7 +170,7 @@ describe('names that end the kernel that loads them', () => {
     60_000,
   );
 
-  test('in every save leave a kernel without names, and the notice says why', async () => {
+  test('in every save leave a kernel without variables, and the notice says why', async () => {
     const dataDir = await scratchFolder();
     const options = { dataDir, saveAfterMs: NEVER, checkpointTimeoutMs: 2000 };
     const session = await openSession(options);
@@ -184,8 +184,8 @@ describe('names that end the kernel that loads them', () => {
   }, 60_000);
 });
 
-describe('saves whose manifests cannot be read', () => {
-  test('leave an agent without names, which hears why, and are kept until somebody deletes them', async () => {
+describe('saves with unreadable manifests', () => {
+  test('leave an agent key without variables and with a notice, and are kept until they are deleted', async () => {
     const dataDir = await scratchFolder();
     const session = await openSession({ dataDir });
     await session.run('x = 1');
@@ -204,7 +204,7 @@ describe('saves whose manifests cannot be read', () => {
     await expect(again.restore(id)).rejects.toMatchObject({ code: 'CHECKPOINT_NOT_FOUND' });
   });
 
-  test('are told after a death too', async () => {
+  test('are also reported after a death', async () => {
     const dataDir = await scratchFolder();
     const session = await openSession({ dataDir, saveAfterMs: NEVER });
     await session.run('x = 1');
@@ -215,7 +215,7 @@ describe('saves whose manifests cannot be read', () => {
   });
 });
 
-test('a name whose parts are all damaged is told once', async () => {
+test('a variable whose parts are all damaged is listed once', async () => {
   const dataDir = await scratchFolder();
   const session = await openSession({ dataDir });
   await session.run('kept = 5\nclass K: pass\ndef f(): return K\nk = K()');
@@ -234,7 +234,7 @@ test('a name whose parts are all damaged is told once', async () => {
   expect(names).toEqual([...new Set(names)]);
 });
 
-describe('data that was put into a checkpoint by somebody else', () => {
+describe('foreign data in a checkpoint', () => {
   /** A pickle that runs Python when it is loaded. */
   const pickleOf = (code: string): Buffer => {
     const text = Buffer.from(code);
@@ -314,7 +314,7 @@ with open('told', 'w') as file: json.dump(told, file)
     ['raises', 'raise KeyboardInterrupt'],
   ];
   test.each(hostile)(
-    'and %s costs that kernel, and the session goes on',
+    'that %s ends that kernel, and the session continues',
     async (_name, code) => {
       const { session, path } = await prepare();
       replace(path, pickleOf(code));
@@ -344,7 +344,7 @@ with open('told', 'w') as file: json.dump(told, file)
     ['has 5,000 names', 'N.', { names: many }],
     ['says it is longer than it is', 'N.', { bytes: 2 ** 40 }],
   ];
-  test.each(shapes)('that %s is told as lost, and the session goes on', async (_name, data, claims) => {
+  test.each(shapes)('that %s is listed as lost, and the session continues', async (_name, data, claims) => {
     const { session, path } = await prepare();
     replace(path, Buffer.from(data, 'latin1'), claims);
     const how = await session.restore('made').catch((error) => error.code);
@@ -356,7 +356,7 @@ with open('told', 'w') as file: json.dump(told, file)
 });
 
 describe('a host that is killed while it saves', () => {
-  test('leaves the checkpoints that were whole, and nothing that looks like one', async () => {
+  test('leaves the complete checkpoints, and nothing that looks like one', async () => {
     for (const [round, chunks] of [0, 1, 3].entries()) {
       const dataDir = await scratchFolder();
       const unfinished = join(dataDir, 'checkpoints', '.unfinished');
@@ -416,7 +416,7 @@ function withDisk(path: string, size: string): string[] {
 }
 
 describe.runIf(root)('a disk that is full', () => {
-  test('fails the save with STORAGE_FAILED, keeps the one before it, and the kernel goes on', async () => {
+  test('fails the save with STORAGE_FAILED, keeps the previous one, and the kernel continues', async () => {
     const dataDir = await scratchFolder();
     await using host = new RemoteHost(withDisk(dataDir, '12m'));
     await host.open({ dataDir, saveAfterMs: NEVER });
@@ -436,7 +436,7 @@ describe.runIf(root)('a disk that is full', () => {
     expect(listing.length).toBeGreaterThan(0);
   }, 60_000);
 
-  test('is told by close() and hibernate(), which end the kernel all the same', async () => {
+  test('is reported by close() and hibernate(), which end the kernel all the same', async () => {
     for (const end of ['close', 'hibernate'] as const) {
       const dataDir = await scratchFolder();
       await using host = new RemoteHost(withDisk(dataDir, '12m'));
@@ -463,7 +463,7 @@ describe.runIf(root)('a disk that is full', () => {
     }
   }, 60_000);
 
-  test('does not keep a session from being opened and used', async () => {
+  test('does not prevent a session from opening and running', async () => {
     const dataDir = await scratchFolder();
     await using host = new RemoteHost(withDisk(dataDir, '6m'));
     await host.open({ dataDir, saveAfterMs: 0 });
@@ -482,7 +482,7 @@ describe.runIf(root)('a disk that is full', () => {
 });
 
 describe.runIf(root)('a disk that is full to the last byte', () => {
-  test('does not keep the key of a session that was closed, once there is room', async () => {
+  test('does not keep the key locked after the session was closed, once there is room', async () => {
     const dataDir = await scratchFolder();
     await using host = new RemoteHost(withDisk(dataDir, '4m'));
     await host.open({ dataDir, agentKey: 'first' });
@@ -520,7 +520,7 @@ function listed(folder: string): string[] {
   }
 }
 
-test('a kernel that cannot read its saves starts with all of them when the storage answers again', async () => {
+test('a kernel that cannot read its saves starts with all of them when the storage works again', async () => {
   const dataDir = await scratchFolder();
   const session = await openSession({ dataDir, saveAfterMs: NEVER });
   await session.run('x = [1]');

@@ -26,7 +26,7 @@ async function said(
   return socket;
 }
 
-test('two thousand WebSockets, slow requests and a client that reads nothing leave room for others, and the end', async () => {
+test('two thousand WebSockets, slow requests and a client that reads nothing affect no others, and shutdown works', async () => {
   using cella = new Cella();
   // None of them is refused for coming too fast: only for being one too many.
   const served = await Served.start(cella, [...flags, '--rate', '100000']);
@@ -70,7 +70,7 @@ test('two thousand WebSockets, slow requests and a client that reads nothing lea
   for (const socket of [...slow, unread]) socket.destroy();
 });
 
-test('a client that closes its side after its request gets no answer; its code runs, and its key tells the result', async () => {
+test('a client that closes its sending side gets no response; its code runs, and its key returns the result', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const id = await newSession(served);
@@ -112,7 +112,7 @@ const names: readonly (readonly [what: string, name: string])[] = [
   ['control characters', '\u001b[2J\r\n'],
 ];
 
-test('whatever a key, a file or an output is called, it is itself or a named error, and two never meet', async () => {
+test('whatever the name of a key, a file or an output, it works or is a named error, and no two collide', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const codes = ['ok', 'INVALID_REQUEST', 'INVALID_OPTIONS', 'TOO_LARGE', 'FILE_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN'];

@@ -61,7 +61,7 @@ class Clocked {
   }
 }
 
-test('whatever the clock is set to, in a cell and between cells, events, saves and names stay whole', async () => {
+test('whatever the clock is set to, in a cell and between cells, events, saves and variables are intact', async () => {
   using cella = new Cella();
   const clocked = new Clocked(cella);
   const served = await clocked.start();
@@ -92,7 +92,7 @@ test('whatever the clock is set to, in a cell and between cells, events, saves a
   }
 });
 
-test('a token that expires is good in its time alone, and no clock that is set back makes it good again', async () => {
+test('a token is valid only until it expires, and setting the clock back does not revive it', async () => {
   using cella = new Cella();
   const clocked = new Clocked(cella);
   const served = await clocked.start();
@@ -118,7 +118,7 @@ test('a token that expires is good in its time alone, and no clock that is set b
   await endInOrder(again);
 });
 
-test('leases in Redis go by its clock alone: that of a server may be set as one likes', async () => {
+test('leases in Redis depend only on the clock of Redis, whatever a server’s clock shows', async () => {
   using first = new Cella();
   using second = new Cella();
   await using redis = await RedisServer.start({ args: ['--appendfsync', 'always'] });

@@ -33,7 +33,7 @@ async function valueAt(server: Server, id: string, code: string): Promise<unknow
   return Object(answer).value;
 }
 
-test.concurrent('an owner that stood still past its lease tells the caller of a silent cell who has the session now', async () => {
+test.concurrent('an owner that hung past its lease tells the caller of a silent cell which server has the session', async () => {
   const cluster = await Cluster.start();
   const [a, b] = await Promise.all([cluster.server(), cluster.server()]);
   const id = await a.session();
@@ -57,7 +57,7 @@ test.concurrent('an owner that stood still past its lease tells the caller of a 
   checkEndings(id, events);
 });
 
-test.concurrent('an owner that stood still, and whose session nobody wanted meanwhile, goes on with what runs', async () => {
+test.concurrent('an owner that hung, and whose session nobody requested, continues its running code', async () => {
   const cluster = await Cluster.start();
   const a = await cluster.server();
   const id = await a.session();
@@ -75,7 +75,7 @@ test.concurrent('an owner that stood still, and whose session nobody wanted mean
   checkEndings(id, await a.events(id));
 });
 
-test.concurrent('servers whose Redis was away for longer than their leases go on, with all that was acknowledged', async () => {
+test.concurrent('servers whose Redis was unreachable for longer than their leases continue, with everything acknowledged', async () => {
   const cluster = await Cluster.start();
   const [a, b] = await Promise.all([cluster.server(), cluster.server()]);
   const ids = [await a.session(), await b.session()] as const;

@@ -83,7 +83,7 @@ const survived: readonly (readonly [what: string, harm: (path: string) => void])
 ];
 
 test.each(survived)(
-  'a database that is %s is refused by name, or all that can be read is there',
+  'a database that is %s is refused with a reason, or everything readable is there',
   async (_what, harm) => {
     using cella = new Cella();
     const id = await used(cella);
@@ -123,7 +123,7 @@ const filesBelow = (folder: string) =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
 
-test('saves that were changed, emptied, cut or replaced give the value that was saved or name it as lost', async () => {
+test('saves that were changed, emptied, cut or replaced restore the saved value or list it as lost', async () => {
   using cella = new Cella();
   const sessions: CheckedSession[] = [];
   {
@@ -160,7 +160,7 @@ test('saves that were changed, emptied, cut or replaced give the value that was 
   expect(outcomes.has('NameError')).toBe(true);
 });
 
-test('an older copy of the database goes on from where it was, with the newer save', async () => {
+test('an older copy of the database works from its state on, with the newer save', async () => {
   using cella = new Cella();
   const id = await used(cella);
   copyFileSync(databaseOf(cella), join(cella.temporary, 'older'));
@@ -196,7 +196,7 @@ function bomb(): string {
   return `${lines.join('\n')}\n`;
 }
 
-test('a config file that cannot be used is refused with exit code 2, whatever it is', async () => {
+test('an invalid config file is refused with exit code 2, whatever is wrong with it', async () => {
   using cella = new Cella();
   const path = join(cella.dataDir, 'config.yaml');
   await Promise.all(
@@ -211,7 +211,7 @@ test('a config file that cannot be used is refused with exit code 2, whatever it
   expect(existsSync(path)).toBe(false);
 });
 
-test('an admin token that was deleted or damaged does not stop a start', async () => {
+test('a deleted or damaged admin token does not prevent a start', async () => {
   using cella = new Cella();
   const id = await used(cella);
   const path = join(cella.dataDir, 'admin-token');
@@ -222,7 +222,7 @@ test('an admin token that was deleted or damaged does not stop a start', async (
   }
 });
 
-test('of several servers on one folder that start at once, one serves', async () => {
+test('if several servers start on one folder at once, one runs', async () => {
   using cella = new Cella();
   chmodSync(cella.dataDir, 0o700);
   const all = Array.from({ length: 6 }, () => cella.start(['serve', '--port', '0', ...pythonFlags]));

@@ -23,7 +23,7 @@ const isThere = (pid: number): boolean => {
 };
 
 test(
-  '`serve --detach` gives up a server that was stopped before it was ready, and ends it',
+  '`serve --detach` gives up a server that is stopped before it is ready, and ends it',
   async () => {
     using cella = new Cella();
     // The server writes its own number, and stops itself; the command that starts it does not.
@@ -43,7 +43,7 @@ if (process.argv.includes('--ready-fd')) { fs.writeFileSync(${JSON.stringify(sto
 );
 
 test(
-  '`serve stop --timeout` ends in time although the server was stopped while it ends',
+  '`serve stop --timeout` ends in time even if the server is stopped while it shuts down',
   async () => {
     using cella = new Cella();
     const served = await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '600']);
@@ -65,7 +65,7 @@ test(
 );
 
 test(
-  'a command gives up a server at an address that takes connections and never answers',
+  'a command gives up a server that accepts connections and never answers',
   async () => {
     using cella = new Cella();
     const silent = createServer(() => {});
@@ -86,7 +86,7 @@ test(
 );
 
 test(
-  'two signals end a server whose event loop stood still before the first of them',
+  'two signals end a server whose event loop was blocked before the first',
   async () => {
     using cella = new Cella();
     const served = await Served.start(cella, [...pythonFlags, '--grace', '600'], {

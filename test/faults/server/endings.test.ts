@@ -32,7 +32,7 @@ async function running(served: Served, id: string): Promise<{ readonly answer: P
   return { answer };
 }
 
-test('`serve stop` says of a server that was killed meanwhile that it did not tell', async () => {
+test('`serve stop` reports that a server was killed in the meantime', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, [...pythonFlags, '--grace', '600']);
   await running(served, await newSession(served));
@@ -50,7 +50,7 @@ os.dup2(writer, 2)
 os.close(reader)
 os.execvp(sys.argv[1], sys.argv[1:])`;
 
-describe('a log that cannot be written holds up neither a request nor the end', () => {
+describe('a log that cannot be written delays neither requests nor shutdown', () => {
   const rows: readonly (readonly [fault: string, around: readonly string[]])[] = [
     ['stderr on a full disk', streams('2>/dev/full')],
     ['stderr is a pipe that nobody reads', ['sh', '-c', 'mkfifo "$TMPDIR/err"; exec "$@" 2<>"$TMPDIR/err"', 'sh']],
@@ -75,7 +75,7 @@ describe('a log that cannot be written holds up neither a request nor the end', 
   });
 });
 
-test('with many running cells every one is answered as interrupted, and the exit code is 0', async () => {
+test('with many running cells, each is reported as interrupted, and the exit code is 0', async () => {
   using cella = new Cella();
   const served = await started(cella);
   const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => newSession(served, `busy-${n}`)));
@@ -87,7 +87,7 @@ test('with many running cells every one is answered as interrupted, and the exit
   for (const id of ids) expect(checkEndings(id, await readLog(again, id)).size).toBe(1);
 });
 
-test('a second signal ends the server at once, also while its event loop stands still', async () => {
+test('a second signal ends the server at once, even if its event loop is blocked', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, [...pythonFlags, '--log-level', 'info', '--grace', '600'], {
     nodeFlags: ['--import', standsStillOnSignal],
@@ -137,7 +137,7 @@ test.each([
   await starting.ended;
 });
 
-test('signals that mean nothing to it leave the server as it is', async () => {
+test('other signals have no effect', async () => {
   using cella = new Cella();
   await using served = await started(cella);
   const id = await newSession(served, 'signals');
@@ -147,7 +147,7 @@ test('signals that mean nothing to it leave the server as it is', async () => {
   expect(await served.ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })).toMatchObject({ value: 1 });
 });
 
-test('a server that is ended while it starts leaves nothing that stops the next', async () => {
+test('a server that is ended while it starts leaves nothing that prevents the next start', async () => {
   using cella = new Cella();
   for (const afterMs of [150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 900, 1500]) {
     const starting = cella.start(['serve', '--port', '0', ...pythonFlags]);

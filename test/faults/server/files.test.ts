@@ -19,7 +19,7 @@ const lost: readonly (readonly [what: string, harm: (dataDir: string) => void])[
   ['its folder is deleted', (dir) => rmSync(dir, { recursive: true })],
 ];
 
-test.each(lost)('nothing is acknowledged once %s, and it is not ready', async (_what, harm) => {
+test.each(lost)('nothing is acknowledged after %s, and the server is not ready', async (_what, harm) => {
   using cella = new Cella();
   const served = await Served.start(cella, pythonFlags);
   const id = await newSession(served);
@@ -32,7 +32,7 @@ test.each(lost)('nothing is acknowledged once %s, and it is not ready', async (_
   await endAsItCan(served);
 });
 
-test('a folder that was moved away and back has everything, and nothing was made in its place', async () => {
+test('a folder that was moved away and back is complete, and nothing was created in its place', async () => {
   using cella = new Cella();
   await using served = await Served.start(cella, pythonFlags);
   const id = await newSession(served);
@@ -49,7 +49,7 @@ test('a folder that was moved away and back has everything, and nothing was made
   checkEndings(id, await readLog(served, id));
 });
 
-test('a server ends when another one has begun in its place, and takes nothing of that one along', async () => {
+test('a server ends when another one has started in its place, and removes nothing of that one', async () => {
   using cella = new Cella();
   const first = await Served.start(cella, pythonFlags);
   await newSession(first);
@@ -68,7 +68,7 @@ test('a server ends when another one has begun in its place, and takes nothing o
   expect(await run(third, id, '6 * 7')).toMatchObject({ value: 42 });
 });
 
-test('an empty database where agents have worked is refused, and one that was moved away is made anew', async () => {
+test('an empty database next to agent folders is refused, and after it is moved away, a new one is created', async () => {
   using cella = new Cella();
   await used(cella);
   truncateSync(databaseOf(cella), 0);

@@ -35,7 +35,7 @@ async function ends(served: Served, left: readonly number[]): Promise<void> {
 
 const pidsOf = (served: Served) => descendants(served.pid).map(({ pid }) => pid);
 
-test('a sandbox whose pid 1 was stopped is ended by a timeout, an interrupt, a restart and a deletion', async () => {
+test('a sandbox whose pid 1 is stopped ends by a timeout, an interrupt, a restart and a deletion', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const neighbour = await CheckedSession.of(served, 'neighbour');
@@ -66,7 +66,7 @@ test('a sandbox whose pid 1 was stopped is ended by a timeout, an interrupt, a r
   await ends(served, pidsOf(served));
 });
 
-test('a server ends in good order while a pid 1 and a kernel of its sandboxes are stopped', async () => {
+test('a server shuts down cleanly while a pid 1 and a kernel are stopped', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const sessions = [
@@ -85,7 +85,7 @@ test('a server ends in good order while a pid 1 and a kernel of its sandboxes ar
   for (const session of sessions) await session.check(again);
 });
 
-test('a server ends in time while an idle kernel is stopped', async () => {
+test('a server shuts down in time while an idle kernel is stopped', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const session = await CheckedSession.of(served, 'idle');
@@ -100,7 +100,7 @@ test('a server ends in time while an idle kernel is stopped', async () => {
   await session.check(again);
 }, 120_000);
 
-test('a kernel that was stopped is ended by an interrupt, after its grace', async () => {
+test('a stopped kernel is ended by an interrupt, after its grace period', async () => {
   using cella = new Cella();
   await using served = await Served.start(cella, flags);
   const session = await CheckedSession.of(served, 'kernel');
@@ -113,7 +113,7 @@ test('a kernel that was stopped is ended by an interrupt, after its grace', asyn
   await session.check();
 });
 
-test('an idle kernel that was stopped is given up: cells, saves, hibernation and deletion end in time', async () => {
+test('a stopped idle kernel is given up: cells, saves, hibernation and deletion end in time', async () => {
   using cella = new Cella();
   await using served = await Served.start(cella, flags);
   const neighbour = await CheckedSession.of(served, 'neighbour');
@@ -168,7 +168,7 @@ test.each([
   await session.check();
 });
 
-test('while the template is stopped sessions start, wake and go on, and the server ends', async () => {
+test('while the template is stopped, sessions start, resume and continue, and the server shuts down', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const asleep = await CheckedSession.of(served, 'asleep');
@@ -208,7 +208,7 @@ test.each([
 });
 
 test.each([256, 512])(
-  'a limit of %i open files is named, at the start and by whoever starts a kernel',
+  'a limit of %i open files is named, at the start and by sessions that need a kernel',
   async (limit) => {
     using cella = new Cella();
     const around = ['sh', '-c', `ulimit -n ${limit}; exec "$@"`, 'sh'];

@@ -45,7 +45,7 @@ async function statusAtSocket(served: Served): Promise<number | undefined> {
   });
 }
 
-test('a Redis that is killed three times under load loses nothing that was acknowledged', async () => {
+test('a Redis that is killed three times under load loses nothing acknowledged', async () => {
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
@@ -61,7 +61,7 @@ test('a Redis that is killed three times under load loses nothing that was ackno
   await endInOrder(served);
 });
 
-test('connections that Redis ends, and a Redis that stands still, are named errors, and all goes on', async () => {
+test('connections that Redis closes, and a Redis that hangs, are named errors, and the server recovers', async () => {
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
@@ -81,7 +81,7 @@ test('connections that Redis ends, and a Redis that stands still, are named erro
   await endInOrder(served);
 });
 
-test('a Redis that takes no writes, as a replica or without memory, is STORAGE_FAILED, and all goes on', async () => {
+test('a Redis that accepts no writes, as a replica or without memory, is STORAGE_FAILED, and the server recovers', async () => {
   using cella = new Cella();
   const redis = await startRedis();
   const served = await startServer(cella, redis.url);
@@ -130,7 +130,7 @@ test.each([
   },
 );
 
-test('a Redis that throws keys away when it is full does not end the server, and the next start works', async () => {
+test('a Redis that evicts keys when it is full does not end the server, and the next start works', async () => {
   using cella = new Cella();
   const redis = await startRedis('--maxmemory-policy', 'allkeys-lru');
   const served = await startServer(cella, redis.url);
@@ -147,7 +147,7 @@ test('a Redis that throws keys away when it is full does not end the server, and
   await endInOrder(again);
 });
 
-test('a Redis far away, with connections that break, is slow and nothing else', async () => {
+test('a distant Redis with breaking connections is slow, and nothing else', async () => {
   using cella = new Cella();
   const redis = await startRedis();
   await using proxy = await CuttingProxy.to(redis.url.replace('redis:', 'http:'));

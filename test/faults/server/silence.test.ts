@@ -22,7 +22,7 @@ const ways: readonly (readonly [way: string, connect: (served: Served) => Promis
 ];
 
 describe.each(ways)('by its %s', (_way, connectTo) => {
-  test('a request, running code, a follower and a terminal end when the server was stopped', async () => {
+  test('a request, running code, a follower and a terminal end when the server is stopped', async () => {
     using cella = new Cella();
     const served = await Served.start(cella, pythonFlags);
     try {
@@ -48,7 +48,7 @@ describe.each(ways)('by its %s', (_way, connectTo) => {
     }
   }, 60_000);
 
-  test('code that says nothing for longer than the server may be silent is not cut', async () => {
+  test('code without output for longer than the silence timeout is not interrupted', async () => {
     using cella = new Cella();
     await using served = await Served.start(cella, pythonFlags);
     await using client = await connectTo(served);
@@ -59,7 +59,7 @@ describe.each(ways)('by its %s', (_way, connectTo) => {
 
 const told = (event: object) => ('text' in event && typeof event.text === 'string' ? event.text : undefined);
 
-describe('a WebSocket on which nothing arrives any more, while the server answers elsewhere,', () => {
+describe('a WebSocket without data, while the server answers elsewhere,', () => {
   /** A session by way of the proxy, and the same by a connection of its own. */
   async function sessions(stack: AsyncDisposableStack) {
     const server = stack.use(await TestServer.start({ limits: { heartbeatMs: 200 } }));
@@ -71,7 +71,7 @@ describe('a WebSocket on which nothing arrives any more, while the server answer
     return { server, proxy, session: await client.open({ agentKey }), other: await direct.open({ agentKey }) };
   }
 
-  test('is opened again by who follows, who gets every event once', async () => {
+  test('is reopened by a follower, which gets every event once', async () => {
     await using stack = new AsyncDisposableStack();
     const { server, proxy, session, other } = await sessions(stack);
     const begun = Promise.withResolvers<void>();
@@ -105,7 +105,7 @@ describe('a WebSocket on which nothing arrives any more, while the server answer
     await expect(terminal.exited).rejects.toMatchObject({ ...gone, message: expect.stringContaining('broken') });
   });
 
-  test('is kept while heartbeats come, however quiet the session is', async () => {
+  test('stays open while heartbeats arrive, however quiet the session is', async () => {
     await using stack = new AsyncDisposableStack();
     const { proxy, session } = await sessions(stack);
     const events = session.events({ after: 0 });
@@ -119,7 +119,7 @@ describe('a WebSocket on which nothing arrives any more, while the server answer
   });
 });
 
-describe('an HTTP stream on which nothing arrives any more, while the server answers elsewhere,', () => {
+describe('an HTTP stream without data, while the server answers elsewhere,', () => {
   async function start(stack: AsyncDisposableStack) {
     const server = stack.use(await TestServer.start({ limits: { heartbeatMs: 200 } }));
     const proxy = stack.use(await CuttingProxy.to(server.url));
@@ -128,7 +128,7 @@ describe('an HTTP stream on which nothing arrives any more, while the server ans
     return { server, proxy, session: await client.open({ agentKey: 'half-open' }) };
   }
 
-  test('is opened again by who waits for code, which runs once and gives every event once', async () => {
+  test('is reopened by a caller of code, which runs once and gets every event once', async () => {
     await using stack = new AsyncDisposableStack();
     const { server, proxy, session } = await start(stack);
     const direct = (name: string) =>
@@ -162,7 +162,7 @@ runs`;
     expect(texts.join('')).toBe('begun\na\nb\n');
   });
 
-  test('is opened again if not even the beginning of an answer came, and its code runs once', async () => {
+  test('is reopened even if no response began, and the code runs once', async () => {
     await using stack = new AsyncDisposableStack();
     const { server, proxy, session } = await start(stack);
     // A server that never sent signs of life is not expected to.
@@ -174,7 +174,7 @@ runs`;
     expect(await running).toMatchObject({ value: 1, stdout: 'begun\n' });
   });
 
-  test('is opened again by who follows events as lines, who gets every event once', async () => {
+  test('is reopened by a follower of NDJSON events, which gets every event once', async () => {
     await using stack = new AsyncDisposableStack();
     const { server, proxy, session } = await start(stack);
     proxy.cut();
@@ -216,7 +216,7 @@ runs`;
     await expect(changes.next()).rejects.toMatchObject({ ...gone, message: expect.stringContaining('broken') });
   });
 
-  test('is kept while signs of life come, however quiet it is', async () => {
+  test('stays open while heartbeats arrive, however quiet it is', async () => {
     await using stack = new AsyncDisposableStack();
     const { proxy, session } = await start(stack);
     const changes = session.files.watch();

@@ -68,14 +68,14 @@ describe('a checkpoint', () => {
     ['that is gone', (folder) => rm(folder, { recursive: true }), [false, false, false]],
   ];
 
-  it.each(damages)('%s gives the segments that are whole', async (_name, damage, expected) => {
+  it.each(damages)('%s returns the intact segments', async (_name, damage, expected) => {
     const { storage, folder } = await saved();
     await damage(folder);
     expect(await readable(storage)).toEqual(expected);
     expect(await idsOf(storage, 'a')).toEqual(existsSync(folder) ? ['one', 'two'] : ['two']);
   });
 
-  it('whose manifest tells of more than memory holds reads as missing', async () => {
+  it('whose manifest claims more than fits in memory reads as missing', async () => {
     const { storage } = await saved();
     const manifest = manifestOf('one', segments);
     for (const bytes of [2 ** 31, 2 ** 40, Number.MAX_SAFE_INTEGER]) {
@@ -104,20 +104,23 @@ describe('a checkpoint', () => {
     ['a gigabyte', (file) => truncate(file, 2 ** 30), /bytes/],
   ];
 
-  it.each(manifests)('whose manifest is %s is left out, told, and can be deleted', async (_name, damage, reason) => {
-    const { storage, folder } = await saved();
-    await damage(join(folder, 'manifest.json'));
-    expect(await idsOf(storage, 'a')).toEqual(['two']);
-    expect(await storage.checkpoints.get('a', 'one')).toBeUndefined();
-    expect(await storage.checkpoints.damaged('a')).toEqual([{ id: 'one', reason: expect.stringMatching(reason) }]);
-    // Those that come after it still have their place.
-    await save(storage, 'a', 'three');
-    expect(await idsOf(storage, 'a')).toEqual(['two', 'three']);
-    expect(await storage.checkpoints.delete('a', 'one')).toBe(true);
-    expect(await storage.checkpoints.damaged('a')).toEqual([]);
-  });
+  it.each(manifests)(
+    'whose manifest is %s is left out, reported, and can be deleted',
+    async (_name, damage, reason) => {
+      const { storage, folder } = await saved();
+      await damage(join(folder, 'manifest.json'));
+      expect(await idsOf(storage, 'a')).toEqual(['two']);
+      expect(await storage.checkpoints.get('a', 'one')).toBeUndefined();
+      expect(await storage.checkpoints.damaged('a')).toEqual([{ id: 'one', reason: expect.stringMatching(reason) }]);
+      // Those that come after it still have their place.
+      await save(storage, 'a', 'three');
+      expect(await idsOf(storage, 'a')).toEqual(['two', 'three']);
+      expect(await storage.checkpoints.delete('a', 'one')).toBe(true);
+      expect(await storage.checkpoints.damaged('a')).toEqual([]);
+    },
+  );
 
-  it('with any byte of its manifest flipped is told as damaged', async () => {
+  it('with any byte of its manifest flipped is reported as damaged', async () => {
     const { storage, folder } = await saved();
     const file = join(folder, 'manifest.json');
     const { size } = await stat(file);
@@ -130,7 +133,7 @@ describe('a checkpoint', () => {
     expect(await storage.checkpoints.damaged('a')).toEqual([]);
   });
 
-  it('with an id that cannot be a folder’s name is deleted by the id that `damaged` gives', async () => {
+  it('with an id that is not a folder name is deleted by the id from `damaged`', async () => {
     const { storage, path } = await saved();
     await save(storage, 'b', '../x');
     const [name = ''] = await readdir(join(path, 'checkpoints', folderName('b')));
@@ -140,7 +143,7 @@ describe('a checkpoint', () => {
     expect(await storage.checkpoints.damaged('b')).toEqual([]);
   });
 
-  it('is not confused by files that are none of its own', async () => {
+  it('is not affected by foreign files', async () => {
     const { storage, folder } = await saved();
     await writeFile(join(folder, '..', '.DS_Store'), 'x');
     await writeFile(join(folder, '..', 'notes.txt'), 'x');
@@ -186,7 +189,7 @@ describe('the database', () => {
     expect(await idsOf(fresh, 'a')).toEqual(['one', 'two', 'three']);
   });
 
-  it('of a newer version is left alone', async () => {
+  it('of a newer version is not changed', async () => {
     const { path, file } = await closed();
     change(file, 'PRAGMA user_version = 99');
     const storage = await openStorage(path);
@@ -194,7 +197,7 @@ describe('the database', () => {
     expect(error).toMatchObject({ code: 'STORAGE_FAILED', message: expect.stringContaining('version 99') });
   });
 
-  it('with a record that cannot be read tells which, and lists the others', async () => {
+  it('with an unreadable record reports it, and lists the others', async () => {
     const { path, file } = await closed();
     change(file, `INSERT INTO records VALUES ('"b"', '{"agentKey":"b","state":"asleep"}'), ('"c"', 'not JSON')`);
     const storage = await openStorage(path);
@@ -205,7 +208,7 @@ describe('the database', () => {
     expect(await storage.records.delete('b')).toBe(true);
   });
 
-  it('with a document that cannot be read tells which, lists the others, and takes another in its place', async () => {
+  it('with an unreadable document reports it, lists the others, and replaces it', async () => {
     const { path, file } = await closed();
     change(file, `INSERT INTO documents (collection, id, document) VALUES ('things', 'a', '{'), ('things', 'b', '1')`);
     const { documents } = await openStorage(path);
@@ -230,7 +233,7 @@ describe('the database', () => {
 });
 
 describe('a storage', () => {
-  it('is for its user alone', async () => {
+  it('is accessible only for its user', async () => {
     const { storage, path } = await saved();
     await storage.records.put('a', recordOf('a'));
     await storage.locks.acquire('a');

@@ -15,7 +15,7 @@ async function place() {
 }
 
 describe('the folder of tools', () => {
-  it('shows what a person writes, edits and removes, each with another version', async () => {
+  it('shows files that a person writes, edits and removes, each with another version', async () => {
     const { path, storage } = await place();
     const file = join(path, 'tools', 'grep.yaml');
     await storage.tools.put('grep', 'one\n');
@@ -37,7 +37,7 @@ describe('the folder of tools', () => {
     expect(await storage.tools.get('grep')).toMatchObject({ text: 'six\n\n', where: file });
   });
 
-  it('notices an edit of a file that has long been there', async () => {
+  it('notices an edit of an old file', async () => {
     const { path, storage } = await place();
     const file = join(path, 'tools', 'old.yaml');
     await storage.tools.put('old', 'one');
@@ -48,7 +48,7 @@ describe('the folder of tools', () => {
     expect(await storage.tools.version()).not.toBe(before);
   });
 
-  it('leaves out what is no plain file with a name of its own', async () => {
+  it('omits anything but plain files with valid names', async () => {
     const { path, storage } = await place();
     const tools = join(path, 'tools');
     await storage.tools.put('real', 'x');
@@ -71,7 +71,7 @@ describe('the folder of tools', () => {
     expect((await storage.tools.get('linked'))?.text).toBe('own');
   });
 
-  it('knows a file whose name another system has spelled in its own way', async () => {
+  it('finds a file whose name another system has spelled differently', async () => {
     const { path, storage } = await place();
     await mkdir(join(path, 'skills'));
     await writeFile(join(path, 'skills', 'cafe\u0301.py'), 'x');
@@ -85,7 +85,7 @@ describe('the folder of tools', () => {
 });
 
 describe('the folder of artifacts', () => {
-  it('holds the bytes as they are, and nothing else that a person would see', async () => {
+  it('holds the unchanged bytes, and nothing else that a person would see', async () => {
     const { path, storage } = await place();
     await keep(storage, 'report.md', Buffer.from('# hello'));
     expect(await readFile(join(path, 'artifacts', 'report.md'), 'utf8')).toBe('# hello');

@@ -34,7 +34,7 @@ async function opened(config: BootstrapConfig): Promise<Storage> {
 }
 
 describe.each(places)('%s storage', (_name, place) => {
-  it('loses nothing where two processes write at once', async () => {
+  it('loses nothing if two processes write at once', async () => {
     const config = place();
     const children = ['one', 'two', 'three'].map((mark) => Child.on(config, 'writeTogether', mark));
     for (const child of children) expect(await child.next()).toEqual({ ready: true });
@@ -55,7 +55,7 @@ describe.each(places)('%s storage', (_name, place) => {
     expect(new Set(events.map(({ event }) => JSON.stringify(event))).size).toBe(120);
   });
 
-  it('keeps the old one or the new one where a writer is killed', { timeout: 120_000 }, async () => {
+  it('keeps the old or the new version if a writer is killed', { timeout: 120_000 }, async () => {
     const config = place();
     const storage = await opened(config);
     let known = 0;
@@ -73,7 +73,7 @@ describe.each(places)('%s storage', (_name, place) => {
     expect(await wholeText(storage)).toBe(1);
   });
 
-  it('takes 100 MB without having them in memory', { timeout: 120_000 }, async () => {
+  it('stores 100 MB without holding them in memory', { timeout: 120_000 }, async () => {
     const told = await Child.on(place(), 'large').next();
     expect(told.same).toBe(100);
     expect(told.grownMb).toBeLessThan(50);

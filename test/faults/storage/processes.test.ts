@@ -52,7 +52,7 @@ async function killedAtEveryStep(role: string): Promise<{ left: string[]; steps:
 }
 
 describe('a process that is killed', () => {
-  it('before any step of writing a checkpoint leaves it whole or absent', { timeout: 180_000 }, async () => {
+  it('before any step of writing a checkpoint leaves it complete or absent', { timeout: 180_000 }, async () => {
     const { left, steps } = await killedAtEveryStep('saveStepwise');
     // All of it is on the disk before it gets its name, and so is the name before it is told.
     const named = steps.indexOf('rename');
@@ -64,12 +64,12 @@ describe('a process that is killed', () => {
     expect([...new Set(left)]).toEqual(['before', 'before,after']);
   });
 
-  it('before any step of deleting a checkpoint leaves it whole or absent', { timeout: 180_000 }, async () => {
+  it('before any step of deleting a checkpoint leaves it complete or absent', { timeout: 180_000 }, async () => {
     const { left } = await killedAtEveryStep('deleteStepwise');
     expect([...new Set(left)]).toEqual(['before,after', 'before']);
   });
 
-  it('while it writes checkpoints leaves each one whole or absent', { timeout: 180_000 }, async () => {
+  it('while it writes checkpoints leaves each one complete or absent', { timeout: 180_000 }, async () => {
     const path = scratch();
     const finished: string[] = [];
     for (let round = 0; round < 15; round += 1) {
@@ -88,7 +88,7 @@ describe('a process that is killed', () => {
     }
   });
 
-  it('while it appends events leaves all that were acknowledged, without a gap', { timeout: 180_000 }, async () => {
+  it('while it appends events leaves all acknowledged ones, without gaps', { timeout: 180_000 }, async () => {
     const path = scratch();
     for (let round = 0; round < 15; round += 1) {
       const before = await (await openStorage(path)).events.last('a');
@@ -104,7 +104,7 @@ describe('a process that is killed', () => {
     }
   });
 
-  it('while it counts a document up leaves what was acknowledged, beside another that counts', {
+  it('while it increments a document leaves the acknowledged value, next to another that does the same', {
     timeout: 180_000,
   }, async () => {
     const path = scratch();
@@ -138,7 +138,7 @@ describe('a process that is killed', () => {
     }
   });
 
-  it('lets go of its lock, and what it had not finished is swept', async () => {
+  it('releases its lock, and its unfinished files are removed', async () => {
     const path = scratch();
     const child = new Child('hold', path);
     await child.next();
@@ -157,7 +157,7 @@ describe('a process that is killed', () => {
     expect(readdirSync(join(path, 'processes'))).toHaveLength(1);
   });
 
-  it('has ended though its parent has not asked what became of it', async () => {
+  it('counts as ended even if its parent has not reaped it', async () => {
     const path = scratch();
     // `sleep` never asks.
     const child = new Child('hold', path, '', ['sh', '-c', 'exec 3<&0; "$@" <&3 & exec sleep 600', 'sh']);
@@ -170,7 +170,7 @@ describe('a process that is killed', () => {
     expect((await storage.locks.acquire('a')).held).toBe(true);
   });
 
-  it('in another container is told from one that lives there', async () => {
+  it('in another container is distinguished from one that is alive there', async () => {
     const path = scratch();
     const root = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
     const container = ['unshare', ...root, '--pid', '--fork', '--kill-child', '--mount-proc'];
@@ -189,7 +189,7 @@ describe('a process that is killed', () => {
 });
 
 describe('several processes', () => {
-  it('append at once without a gap, each in its own order', { timeout: 60_000 }, async () => {
+  it('append at once without gaps, each in its own order', { timeout: 60_000 }, async () => {
     const path = scratch();
     const marks = ['a', 'b', 'c', 'd'];
     const children = marks.map((mark) => new Child('appendTogether', path, mark));
@@ -206,7 +206,7 @@ describe('several processes', () => {
     }
   });
 
-  it('that race for the lock of a dead one: exactly one gets it', { timeout: 120_000 }, async () => {
+  it('that race for a dead process’s lock: exactly one gets it', { timeout: 120_000 }, async () => {
     for (let round = 0; round < 8; round += 1) {
       const path = scratch();
       const dead = new Child('hold', path);
@@ -240,7 +240,7 @@ function withMounts(script: string): string[] {
 }
 
 describe('a disk', () => {
-  it('that is full fails what does not fit, and spoils nothing', { timeout: 60_000 }, async () => {
+  it('that is full fails only the writes that do not fit', { timeout: 60_000 }, async () => {
     const path = scratch();
     const child = new Child('fill', path, '', withMounts(`mount -t tmpfs -o size=20m none '${path}'`));
     const told = await child.next();
@@ -254,7 +254,7 @@ describe('a disk', () => {
     expect(told).toMatchObject({ ids: ['kept', 'fits', 'later'], damaged: [] });
   });
 
-  it('that is read-only still gives its checkpoints, and names the reason for the rest', async () => {
+  it('that is read-only still returns its checkpoints, and names the reason for other failures', async () => {
     const path = scratch();
     await fillOld(path);
     const readOnly = `mount --bind '${path}' '${path}'; mount -o remount,bind,ro '${path}'`;
@@ -264,7 +264,7 @@ describe('a disk', () => {
     expect(told).toMatchObject({ ids: ['one'], begun: refused, appended: refused, locked: refused });
   });
 
-  it('that this user may not write to is refused by name', async () => {
+  it('that this user cannot write to is named in the error', async () => {
     const path = scratch();
     await fillOld(path);
     await chmod(path, 0o500);
@@ -277,7 +277,7 @@ describe('a disk', () => {
     });
   });
 
-  it('whose folder is a file is refused by name', async () => {
+  it('whose folder is a file is named in the error', async () => {
     const path = join(scratch(), 'file');
     await writeFile(path, '');
     for (const folder of [path, join(path, 'below')]) {

@@ -83,7 +83,7 @@ async function empty(storage: Storage): Promise<void> {
 }
 
 describe('two prefixes', () => {
-  it('never meet, also where one is the beginning of the other or looks like a part of its keys', async () => {
+  it('never share data, even if one is the beginning of the other or looks like a part of its keys', async () => {
     const prefixes = ['a', 'a:b', 'a:tools', 'a:records', 'ab', 'a-', 'A'];
     const storages = await Promise.all(prefixes.map(opened));
     for (const [index, storage] of storages.entries()) await fill(storage, 'x'.repeat(index + 1));
@@ -108,7 +108,7 @@ describe('two prefixes', () => {
 });
 
 describe('a value', () => {
-  it('over 8 MB lies in chunks, and comes back', async () => {
+  it('over 8 MB is stored in chunks', async () => {
     const storage = await opened('large');
     const bytes = Buffer.alloc(20_000_000, 'some bytes ');
     await keep(storage, 'a', bytes);
@@ -123,7 +123,7 @@ describe('a value', () => {
     expect((await transcriptOf(storage.transcripts, 'a', 'one'))?.text === text).toBe(true);
   });
 
-  it('whose chunk is gone is told as damaged', async () => {
+  it('whose chunk is gone is reported as damaged', async () => {
     const storage = await opened('gone');
     await keep(storage, 'a', Buffer.alloc(20_000_000));
     const manifest = await save(storage, 'a', 'one', [Buffer.alloc(100), Buffer.alloc(9_000_000)]);
@@ -134,7 +134,7 @@ describe('a value', () => {
     expect(await storage.checkpoints.read('a', manifest, 1)).toBeUndefined();
   });
 
-  it('that is no manifest is left out, told, and can be deleted', async () => {
+  it('that is not a manifest is left out, reported, and can be deleted', async () => {
     const storage = await opened('broken');
     await save(storage, 'a', 'one');
     await save(storage, 'a', 'two');
@@ -148,7 +148,7 @@ describe('a value', () => {
 
 describe('a document', () => {
   it.each(['garbage', '7 {', '', ' {}'])(
-    'that is %j is told, left out of the others, and can be replaced',
+    'that is %j is reported, left out of the others, and can be replaced',
     async (text) => {
       const storage = await opened('torn');
       await storage.documents.put('things', 'a', 1);
@@ -169,7 +169,7 @@ describe('a document', () => {
   );
 });
 
-describe('what nobody needs', () => {
+describe('unneeded data', () => {
   it('expires: chunks of an artifact that was replaced or deleted', async () => {
     const storage = await opened('old');
     const client = await look();
@@ -184,7 +184,7 @@ describe('what nobody needs', () => {
     for (const seconds of left) expect(seconds).toBeGreaterThan(0);
   });
 
-  it('expires: all that a killed writer has left, and its lock is free at once', async () => {
+  it('expires: leftovers of a killed writer, whose lock is free at once', async () => {
     const client = await look();
     const child = Child.on({ type: 'redis', url: redis.url, prefix: 'killed' }, 'hold');
     const { holding } = await child.next();
@@ -204,7 +204,7 @@ describe('what nobody needs', () => {
     expect(await storage.artifacts.list()).toEqual([]);
   });
 
-  it('is gone at once: what was aborted, and checkpoints that were deleted', async () => {
+  it('is gone at once: aborted writes, and deleted checkpoints', async () => {
     const storage = await opened('aborted');
     await save(storage, 'a', 'one', [Buffer.alloc(9_000_000)]);
     const writer = await storage.artifacts.begin('a');
@@ -216,7 +216,7 @@ describe('what nobody needs', () => {
 });
 
 describe('a lock', () => {
-  it('that another has got lets its first owner write nothing in any part, however late', async () => {
+  it('that another process has acquired blocks every write of its first owner, however late', async () => {
     const [storage, other] = [await opened('fence'), await opened('fence')];
     const client = await look();
     const lock = await storage.locks.acquire('a');
@@ -240,7 +240,7 @@ describe('a lock', () => {
     expect(await other.events.last('a')).toBe(3);
   });
 
-  it('that could not be renewed for long is uncertain, and held again when nobody has taken it', async () => {
+  it('that could not be renewed for long is uncertain, and held again if nobody has taken it', async () => {
     const storage = await RedisStorage.open(redis.url, { prefix: 'doubt', leaseMs: 300 });
     onTestFinished(() => storage.close());
     const lock = await storage.locks.acquire('a');
@@ -254,7 +254,7 @@ describe('a lock', () => {
     expect(await storage.fenced(lock).events.append('a', [1])).toBe(1);
   });
 
-  it('expires where nobody renews it', async () => {
+  it('expires if nobody renews it', async () => {
     const storage = await opened('lease');
     await storage.locks.acquire('a');
     expect(await (await look()).pTTL('lease|lock|"a"')).toBeGreaterThan(0);
@@ -265,7 +265,7 @@ describe('a lock', () => {
     await vi.advanceTimersByTimeAsync(6000);
   }
 
-  it('is renewed, taken again where the server has forgotten it, and lost to whoever has it', async () => {
+  it('is renewed, acquired again if Redis has lost it, and lost if another has it', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
     const storage = await opened('renew');
@@ -290,7 +290,7 @@ describe('a lock', () => {
     expect(await storage.locks.ownerOf('a')).toMatchObject({ host: 'far' });
   });
 
-  it('of a process that cannot be seen is held until it expires', async () => {
+  it('of a process that is not visible is held until it expires', async () => {
     const storage = await opened('far');
     const client = await look();
     const far = { grip: 'x', holder: '1-1-abc-1-abc', pid: 1, host: 'far', command: 'cella', since: 1 };

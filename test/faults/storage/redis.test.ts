@@ -67,8 +67,8 @@ async function expectUnreachable(call: () => Promise<unknown>, where: string): P
   expect(performance.now() - start).toBeLessThan(SOON_MS);
 }
 
-describe('a server that is not there', () => {
-  it('is told by open, with its address and what to do', async () => {
+describe('a missing Redis', () => {
+  it('is reported by open, with its address and advice', async () => {
     const redis = await server();
     await opened(redis.url); // the client's own code is loaded by then
     await redis.stop();
@@ -77,7 +77,7 @@ describe('a server that is not there', () => {
     await (await opened(redis.url)).deps.add('requests');
   });
 
-  it('is told by every call in the middle, and all goes on when it is back', { timeout: 60_000 }, async () => {
+  it('is reported by every call during an outage, and calls work when it is back', { timeout: 60_000 }, async () => {
     // It is killed, and must not forget what it has just said.
     const redis = await server(['--appendfsync', 'always']);
     const storage = await opened(redis.url);
@@ -105,7 +105,7 @@ describe('a server that is not there', () => {
     expect((await bytesOf(storage, 'b'))?.toString()).toBe('written after');
   });
 
-  it('does not keep close from ending', async () => {
+  it('does not prevent close from ending', async () => {
     const redis = await server();
     const storage = await RedisStorage.open(redis.url);
     await storage.locks.acquire('a');
@@ -121,7 +121,7 @@ describe('a server that is not there', () => {
   });
 });
 
-it('a process that has nothing more to do ends, also where it did not close its storage', async () => {
+it('a process without work ends, even if it did not close its storage', async () => {
   const redis = await server();
   const program = new URL('../../../src/storage/redis/redis-storage.ts', import.meta.url).href;
   const code = `
@@ -138,7 +138,7 @@ it('a process that has nothing more to do ends, also where it did not close its 
 });
 
 describe('a server that does not answer', () => {
-  it('is told by every call, and all goes on when it answers again', { timeout: 60_000 }, async () => {
+  it('is reported by every call, and calls work when it answers again', { timeout: 60_000 }, async () => {
     const redis = await server();
     const storage = await opened(redis.url);
     await storage.events.append('a', ['before']);
@@ -163,7 +163,7 @@ describe('a server that does not answer', () => {
 describe('a server that refuses', () => {
   const secret = 's3cret-w0rd';
 
-  it('a password is told without any password', async () => {
+  it('a password is reported without the password', async () => {
     const redis = await server(['--requirepass', secret]);
     const at = (user: string) => `redis://${user}127.0.0.1:${redis.port}`;
     for (const user of ['', ':wrong-w0rd@', 'nobody:wrong-w0rd@']) {
@@ -182,7 +182,7 @@ describe('a server that refuses', () => {
     expect(inspect(gone, { depth: 10, showHidden: true })).not.toContain(secret);
   });
 
-  it('to write is told as a failure of the storage, and reading goes on', async () => {
+  it('to write is reported as a failure of the storage, and reading works', async () => {
     const redis = await server(['--maxmemory', '4mb']);
     const storage = await opened(redis.url);
     await storage.deps.add('requests');
@@ -216,14 +216,14 @@ describe('an address', () => {
   });
 });
 
-describe('what would lose data', () => {
+describe('settings that would lose data', () => {
   let durable: RedisServer;
   beforeAll(async () => {
     durable = await RedisServer.start();
   });
   afterAll(() => durable?.remove());
 
-  it('is nothing where the server keeps a log', async () => {
+  it('are none if Redis keeps a log', async () => {
     expect(await (await opened(durable.url)).problems()).toEqual([]);
   });
 
@@ -233,7 +233,7 @@ describe('what would lose data', () => {
     [['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'], [/allkeys-lru.*noeviction/]],
     [['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'], []],
     [['--appendonly', 'no', '--rename-command', 'CONFIG', ''], [/does not tell whether it saves/]],
-  ])('is told of a server with %j', async (args, expected) => {
+  ])('are reported for a Redis with %j', async (args, expected) => {
     const redis = await server(args);
     const problems = await (await opened(redis.url)).problems();
     expect(problems).toEqual(expected.map((pattern) => expect.stringMatching(pattern)));
@@ -241,7 +241,7 @@ describe('what would lose data', () => {
     for (const problem of problems) expect(problem).toContain(redis.url);
   });
 
-  it('is told of a server that is too old', async () => {
+  it('are reported for a Redis that is too old', async () => {
     // No such server can be had any more: this one only says that it is.
     const info = 'redis_version:5.0.7\r\naof_enabled:1\r\nmaxmemory:0\r\n';
     const old = createServer((socket) => {

@@ -10,7 +10,7 @@ describe.skipIf(!canRunDocker)("Podman's service", { timeout: 120_000 }, () => {
   const own = ownEngine();
   const { engine, open, containersOf, containerOf } = own;
 
-  test('that is stopped ends no cell, and is named to whoever needs it; the session goes on', async () => {
+  test('that is stopped ends no cell and is named in errors, and the session continues', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir });
     await session.run('kept = [1, 2]');
@@ -28,7 +28,7 @@ describe.skipIf(!canRunDocker)("Podman's service", { timeout: 120_000 }, () => {
     expect(await containersOf(dataDir)).toHaveLength(1);
   });
 
-  test('that is gone when a container ends is named, and the session recovers when it is back', async () => {
+  test('that is gone when a container ends is named in the error, and the session recovers when it is back', async () => {
     const dataDir = await scratchFolder();
     await using session = await open({ dataDir });
     await session.run('kept = [1, 2]');

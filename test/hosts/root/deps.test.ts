@@ -7,7 +7,7 @@ import { isSandboxUid } from '../../../src/sandbox/sandbox-user.ts';
 import { recordingUv } from '../../contract/deps/installers.ts';
 import { openDeps, openPlace, PYTHON } from '../../support/packages/deps.ts';
 
-it('the installer runs as a user of its own, with no group of root’s', async () => {
+it('the installer runs as its own user, without root’s groups', async () => {
   const place = await openPlace();
   const { searchPath, record } = await recordingUv(place);
   const { deps, context } = await openDeps({ place, searchPath });
@@ -17,7 +17,7 @@ it('the installer runs as a user of its own, with no group of root’s', async (
   expect(groups).not.toContain(0);
 });
 
-it('a Python that only root can run is replaced by one that takes the same packages, else refused', async () => {
+it('a Python that only root can run is replaced by one that accepts the same packages, else refused', async () => {
   const place = await openPlace();
   const closed = join(place.folder, 'closed');
   await mkdir(closed, { mode: 0o700 });
@@ -32,7 +32,7 @@ it('a Python that only root can run is replaced by one that takes the same packa
   expect(await deps.add('tiny-b', context)).toMatchObject({ installed: ['tiny-b'] });
 });
 
-it('a uv that only root can run is passed over', async () => {
+it('a uv that only root can run is skipped', async () => {
   const place = await openPlace();
   const { searchPath } = await recordingUv(place);
   await chmod(searchPath, 0o700);

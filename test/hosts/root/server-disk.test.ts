@@ -36,7 +36,7 @@ function fill(path: string): void {
   spawnSync('dd', ['if=/dev/zero', `of=${path}.rest`, 'bs=512'], { stdio: 'ignore' });
 }
 
-test('while the disk is full it is not ready and says so, and all goes on when there is room', async () => {
+test('while the disk is full, the server is not ready and says so, and it recovers when there is room', async () => {
   using cella = new Cella();
   const around = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
   await using served = await Served.start(cella, flags, { around });
@@ -63,7 +63,7 @@ test('while the disk is full it is not ready and says so, and all goes on when t
   }
 });
 
-test('a server in the background ends by `serve stop` while its disk, with its log, is full', async () => {
+test('a server in the background ends with `serve stop` while its disk, with its log, is full', async () => {
   using cella = new Cella();
   // The mounts stay while this one lives.
   const [program = '', ...words] = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
@@ -84,7 +84,7 @@ test('a server in the background ends by `serve stop` while its disk, with its l
   expect(stopped).toMatchObject({ code: 0, out: expect.stringContaining('has ended') });
 });
 
-test('`serve stop` fails where the server could not save what a session has, and says why once', async () => {
+test('`serve stop` fails if the server could not save a session, and says why once', async () => {
   using cella = new Cella();
   const around = withDisk(cella.dataDir, '-t tmpfs -o size=48m none');
   const served = await Served.start(cella, flags, { around });
@@ -106,7 +106,7 @@ test('`serve stop` fails where the server could not save what a session has, and
 });
 
 // The system refuses to remount a disk for reading alone while files are open for writing: this is how one becomes so.
-test('a file system that has ended after an error is STORAGE_FAILED everywhere, and nothing that was acknowledged is lost', async () => {
+test('a file system that shut down after an error is STORAGE_FAILED everywhere, and nothing acknowledged is lost', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cella-disk-'));
   const image = join(folder, 'image');
   writeFileSync(image, '');
@@ -133,7 +133,7 @@ test('a file system that has ended after an error is STORAGE_FAILED everywhere, 
   }
 });
 
-test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, and all goes on when it can be written', async () => {
+test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, and work again when it is writable', async () => {
   using cella = new Cella();
   const mounts = ['agents', 'checkpoints'].map((name) => join(cella.dataDir, name));
   const script = mounts
@@ -164,7 +164,7 @@ test('workspaces and saves on a disk that becomes read-only are STORAGE_FAILED, 
 });
 
 // Frozen, ext4 lets whoever writes wait without end, and not even SIGKILL ends them: as a disk that does not answer.
-test('saves on a disk that hangs again and again take their time, and nothing that was acknowledged is lost', async () => {
+test('saves on a disk that hangs again and again are slow, and nothing acknowledged is lost', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cella-disk-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const image = join(folder, 'image');
@@ -188,7 +188,7 @@ test('saves on a disk that hangs again and again take their time, and nothing th
   await endInOrder(served);
 });
 
-test.skipIf(!canHang)('a folder on a disk that hangs holds up its own sessions, and nobody else', async () => {
+test.skipIf(!canHang)('a folder on a disk that hangs blocks only its own sessions', async () => {
   await using disk = await HangingDisk.mount();
   using cella = new Cella();
   const served = await Served.start(cella, flags);
@@ -218,7 +218,7 @@ test.skipIf(!canHang)('a folder on a disk that hangs holds up its own sessions, 
 });
 
 test.skipIf(!canHang)(
-  'folders that hang leave one that answers to those who name it, also to the same user',
+  'folders that hang do not affect sessions in one that answers, even of the same user',
   async () => {
     await using mounted = new AsyncDisposableStack();
     const disks: HangingDisk[] = [];
@@ -245,7 +245,7 @@ test.skipIf(!canHang)(
   },
 );
 
-test.skipIf(!canHang)('a folder that hangs under watches, forks and agents keeps nobody else waiting', async () => {
+test.skipIf(!canHang)('a folder that hangs under watches, forks and agents delays nobody else', async () => {
   await using disk = await HangingDisk.mount();
   using cella = new Cella();
   const program = join(cella.dataDir, 'programs', 'claude', claudeProgram.version, 'node_modules');
@@ -292,7 +292,7 @@ const asUser = ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
 const userCanRun = spawnSync(asUser[0] ?? '', [...asUser.slice(1), 'test', '-r', launcher]).status === 0;
 
 test.skipIf(!canHang || !userCanRun)(
-  'a folder that hangs holds up no kernel of others on the host of an ordinary user, and its own session is answered',
+  'a folder that hangs delays no kernel of others on an ordinary user’s host, and its own session gets an error',
   async () => {
     await using disk = await HangingDisk.mount();
     using cella = new Cella();

@@ -11,7 +11,7 @@ import { Served } from '../../support/servers/serve-process.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
 
-test('without room for another process a kernel is a named error, and starts when there is room', async () => {
+test('without room for another process, a kernel is a named error, and starts when there is room', async () => {
   using cella = new Cella();
   await using group = new ControlGroup('pids');
   const served = await Served.start(cella, flags, { around: group.around });
@@ -32,7 +32,7 @@ test('without room for another process a kernel is a named error, and starts whe
   await endInOrder(served);
 });
 
-test('a server at the limit of its memory goes on, and loses nothing that was acknowledged', async () => {
+test('a server at its memory limit continues, and loses nothing acknowledged', async () => {
   using cella = new Cella();
   await using group = new ControlGroup('memory');
   // On a disk: what lies in memory would count as the server's.
@@ -54,7 +54,7 @@ test('a server at the limit of its memory goes on, and loses nothing that was ac
 });
 
 // As one that waits for a disk that does not answer: not even SIGKILL ends it.
-test('processes that do not end when they are killed hold up neither their callers nor others nor the end', async () => {
+test('processes that survive SIGKILL delay neither callers nor others nor shutdown', async () => {
   using cella = new Cella();
   const group = new ControlGroup('freezer');
   onTestFinished(() => group[Symbol.asyncDispose]());
@@ -80,7 +80,7 @@ test('processes that do not end when they are killed hold up neither their calle
   await endInOrder(again);
 });
 
-test('a kernel that is frozen with names to save does not hold up the end, also after another one was', async () => {
+test('a frozen kernel with unsaved variables does not delay shutdown, even after another one', async () => {
   using cella = new Cella();
   const [first, second] = [new ControlGroup('freezer'), new ControlGroup('freezer')];
   for (const group of [first, second]) onTestFinished(() => group[Symbol.asyncDispose]());
@@ -110,7 +110,7 @@ test('a kernel that is frozen with names to save does not hold up the end, also 
   await endInOrder(again);
 });
 
-test('a full folder for temporary files is no obstacle to kernels', async () => {
+test('a full folder for temporary files does not prevent kernels', async () => {
   using cella = new Cella();
   const script = `mount -t tmpfs -o size=16m,mode=1777 none '${cella.temporary}'; exec "$@"`;
   const around = ['unshare', '--mount', 'sh', '-ec', script, 'sh'];

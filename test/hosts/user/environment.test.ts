@@ -11,7 +11,7 @@ import { scratchFolder } from '../../support/kernels/session.ts';
 describe('a sandbox environment', () => {
   environmentContract(async () => ({ kind: 'sandbox', folder: await scratchFolder() }));
 
-  it('shows no file of the host where code that runs as its user has put a link in the place of the workspace', async () => {
+  it('shows no file of the host if code that runs as its user has replaced the workspace by a link', async () => {
     await using environment = await openEnvironment({ kind: 'sandbox', folder: await scratchFolder() });
     const swap = 'import os\nos.rename("/agent/workspace", "/agent/moved")\nos.symlink("/etc", "/agent/workspace")';
     // A root host keeps it from even that.
@@ -23,7 +23,7 @@ describe('a sandbox environment', () => {
   });
 });
 
-it('a folder is removed with all in it that code has closed', async () => {
+it('a folder is removed with everything in it, even if code has removed its permissions', async () => {
   const top = join(await scratchFolder(), 'top');
   // More levels than are held open at a time.
   const folders = Array.from({ length: 140 }, (_, level) => join(top, 'd/'.repeat(level)));

@@ -6,6 +6,6 @@ import { openSession } from '../../support/kernels/session.ts';
 
 describe('a list of hosts', () => {
   const ports = hosts();
-  test('is what code reaches, and nothing else', () => reachesItsHosts(openSession, ports));
+  test('is all that code reaches', () => reachesItsHosts(openSession, ports));
   attacksOnAList(openSession, ports);
 });

@@ -8,7 +8,7 @@ import { runUntilReady, scratchFolder } from '../../support/kernels/session.ts';
 
 const { open, containersOf, containerOf } = ownEngine('podman');
 
-test('code has the uid of its host, no rights, and its folders', async () => {
+test('code has the uid of its host, no privileges, and its folders', async () => {
   const cwd = await scratchFolder();
   await using session = await open({ cwd });
   const { value } = await session.run(`
@@ -46,7 +46,7 @@ for _ in range(64):
   expect(error).toMatchObject({ name: 'BlockingIOError' });
 });
 
-test('a container that is killed recovers, and one that is closed is gone', async () => {
+test('a killed container recovers, and a closed one is removed', async () => {
   const dataDir = await scratchFolder();
   const session = await open({ dataDir });
   await session.run('kept = [1, 2]');

@@ -9,7 +9,7 @@ import { Served } from '../../support/servers/serve-process.ts';
 
 const flags = [...pythonFlags, '--grace', '1'];
 
-test('too few processes for an ordinary user are named, and kernels start when there are enough', async () => {
+test('too few processes for an ordinary user are named in the error, and kernels start when there are enough', async () => {
   using cella = new Cella();
   const served = await Served.start(cella, flags);
   const before = await CheckedSession.of(served, 'before');

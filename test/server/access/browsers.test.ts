@@ -55,7 +55,7 @@ describe('Host and Origin', () => {
     },
   );
 
-  it('refuse pages of other sites, also with a token, and let the server’s own in', async () => {
+  it('refuse pages of other sites, even with a token, and allow the server’s own', async () => {
     for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:1', `${server.url}.evil.example`]) {
       expect(await raw('/v1/me', { origin })).toBe(403);
       expect(await raw('/v1/sessions', { origin }, 'POST')).toBe(403);
@@ -69,7 +69,7 @@ describe('Host and Origin', () => {
 });
 
 describe('a login', () => {
-  it('works once for a link, also of many at the same time, and gives a cookie that no script reads', async () => {
+  it('works once for a link, even for many at the same time, and gives a cookie that scripts cannot read', async () => {
     const link = await newCode();
     const all = await Promise.all([1, 2, 3, 4].map(() => login(link)));
     expect(all.map(({ status }) => status).toSorted()).toEqual([303, 401, 401, 401]);
@@ -80,7 +80,7 @@ describe('a login', () => {
     expect((await login(link)).status).toBe(401);
   });
 
-  it('begins with a code of the client’s: one’s own, or for administrators another user’s', async () => {
+  it('works with a code that the client created for the user, or an admin for another user', async () => {
     await using admin = await connect({ url: server.url, token: server.token });
     await using member = await connect({ url: server.url, token: await server.user('coded', 'member') });
     const codes = [await admin.users.loginCode(), await member.users.loginCode(), await admin.users.loginCode('coded')];
@@ -99,7 +99,7 @@ describe('a login', () => {
     await expect(admin.users.loginCode('nobody')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('leads a browser on by a page: a redirect that began at another site would go without the cookie', async () => {
+  it('redirects a browser with a page: a redirect that began at another site would send no cookie', async () => {
     const { pathname, search } = await newCode();
     const headers = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
     const form = { ...headers, origin: server.url, 'content-type': 'application/x-www-form-urlencoded' };
@@ -110,7 +110,7 @@ describe('a login', () => {
     expect(page.text).toContain('<a href="/docs">');
   });
 
-  it('is not used up by previews, which follow links: by the button of its page alone, and not from another site', async () => {
+  it('is not used up by link previews, only by the button of its page, and not from another site', async () => {
     const { pathname, search } = await newCode();
     const at = `${pathname}${search}`;
     for (const method of ['HEAD', 'GET', 'OPTIONS', 'GET']) {
@@ -131,7 +131,7 @@ describe('a login', () => {
     expect((await server.call(`POST ${at}`, { token: null })).status).toBe(401);
   });
 
-  it('needs its CSRF token for what changes something', async () => {
+  it('needs its CSRF token for changes', async () => {
     const { cookie } = await login(await newCode());
     const me = await server.call('GET /v1/me', { token: null, headers: { cookie } });
     expect(me).toMatchObject({ status: 200, json: { userName: 'local' } });
@@ -147,7 +147,7 @@ describe('a login', () => {
     expect((await server.call('GET /v1/me', { token: null, headers: { cookie } })).status).toBe(401);
   });
 
-  it('makes no token: nothing of it is left after its user was logged out', async () => {
+  it('cannot create tokens: no access is left after its user was logged out', async () => {
     await server.user('victoria', 'member');
     const { json } = await server.call('POST /v1/login-codes', { body: { user: 'victoria' } });
     const { cookie } = await login(new URL(String(json.path), server.url));
@@ -162,7 +162,7 @@ describe('a login', () => {
     expect((await server.call('GET /v1/me', { token: null, headers })).status).toBe(401);
   });
 
-  it('is open to whoever has a token, and ends with it', async () => {
+  it('works with a token, and ends with it', async () => {
     const token = await server.user('browser', 'member');
     const opened = await server.call('POST /v1/login', { token });
     expect(opened.status).toBe(200);
@@ -175,7 +175,7 @@ describe('a login', () => {
 });
 
 describe('answers', () => {
-  it('have headers that keep browsers from guessing, framing and loading', async () => {
+  it('have headers that stop browsers from guessing, framing and loading', async () => {
     for (const path of ['/', '/health', '/docs', '/nope', '/v1/me']) {
       const { headers } = await server.call(`GET ${path}`);
       expect(headers.get('x-content-type-options')).toBe('nosniff');
@@ -190,7 +190,7 @@ describe('answers', () => {
     expect((await server.call('GET /docs')).text).not.toMatch(/<script|src=|https?:\/\//);
   });
 
-  it('are open without a token only where they tell nothing: health', async () => {
+  it('need a token, except health, which reveals nothing', async () => {
     const { status, json } = await server.call('GET /health', { token: null });
     expect({ status, json }).toEqual({ status: 200, json: { status: 'ok' } });
     for (const path of ['/ready', '/metrics', '/docs', '/openapi.json']) {
@@ -201,7 +201,7 @@ describe('answers', () => {
     expect((await server.call('GET /ready')).status).toBe(200);
   });
 
-  it('describe themselves: OpenAPI 3.1 that holds what it refers to, and a page with every route', async () => {
+  it('are described in OpenAPI 3.1 without dangling references, and on a page with every route', async () => {
     const { json, text } = await server.call<OpenApiDocument>('GET /openapi.json');
     expect(json.openapi).toMatch(/^3\.1\.\d$/);
     for (const [, pointer = ''] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
@@ -213,7 +213,7 @@ describe('answers', () => {
     for (const path of Object.keys(json.paths)) expect.soft(page.text).toContain(path);
   });
 
-  it('tell what to do about what they refuse', async () => {
+  it('contain advice if they are errors', async () => {
     const adviceOf = ({ json }: { json: object }) => ('error' in json ? (json.error as { advice: string }).advice : '');
     expect(adviceOf(await server.call('GET /v1/nope'))).toContain('/docs');
     expect(adviceOf(await server.call('POST /login?code=used', { token: null }))).toContain('cella users login');
@@ -229,7 +229,7 @@ describe('answers', () => {
     );
   });
 
-  it('are pages for who looks at them in a browser: what happened and what to do, with the same status and headers', async () => {
+  it('are pages for browsers: what happened and what to do, with the same status and headers', async () => {
     const link = await newCode();
     const { cookie } = await login(link);
     const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8';
@@ -265,7 +265,7 @@ describe('answers', () => {
     expect([sent.status, codeOf(sent.json)]).toEqual([401, 'UNAUTHENTICATED']);
   });
 
-  it('tell what Prometheus wants to know', async () => {
+  it('have metrics for Prometheus', async () => {
     const { id } = await server.session({ agentKey: 'measured' });
     await server.run(id, '1');
     await server.call(`POST /v1/sessions/${id}/restart`);
@@ -288,7 +288,7 @@ describe('answers', () => {
     expect(text).toContain('process_resident_memory_bytes');
   });
 
-  it('tell Prometheus what waits and what was brought back', async () => {
+  it('have metrics of waiting work and recoveries', async () => {
     const { id } = await server.session({ agentKey: 'counted' });
     const number = async (name: string) =>
       Number(new RegExp(`^cella_${name} (\\d+)$`, 'm').exec((await server.call('GET /metrics')).text)?.[1]);
@@ -307,7 +307,7 @@ describe('answers', () => {
     expect(await number('executions_queued')).toBe(0);
   });
 
-  it('limit what one token may send, and no other with it', async () => {
+  it('limit the requests of one token, without affecting others', async () => {
     await using strict = await TestServer.start({ rates: { burst: 6, perSecond: 0.01 } });
     const { json } = await strict.call<{ token: string }>('POST /v1/tokens', { body: { name: 'another' } });
     const answers = await Promise.all(Array.from({ length: 8 }, () => strict.call('GET /v1/me')));
@@ -348,7 +348,7 @@ describe('answers', () => {
   });
 });
 
-it('writes down who did what, and no secret in the log', async () => {
+it('logs who did what, and no secret', async () => {
   const { id } = await server.session({ agentKey: 'audited' });
   await server.run(id, 'secret_in_code = "do not log me"');
   const link = await newCode();
@@ -372,7 +372,7 @@ it('writes down who did what, and no secret in the log', async () => {
   }
 });
 
-it('keeps members in a sandbox of their own', async () => {
+it('keeps members in their own sandbox', async () => {
   const token = await server.user('member', 'member');
   const folders = { sandbox: { readable: ['/etc'] } };
   const network = { sandbox: { network: 'host' } };

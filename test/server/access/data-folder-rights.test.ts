@@ -14,7 +14,7 @@ describe('a data folder', () => {
     ['everybody', 0o757],
     ['its group', 0o770],
     ['everybody, with a sticky bit', 0o1777],
-  ])('that %s may write to is refused, with what to do', async (_who, mode) => {
+  ])('that %s can write to is refused, with advice', async (_who, mode) => {
     const dataDir = await scratchFolder();
     chmodSync(dataDir, mode);
     const refusal = { code: 'INVALID_OPTIONS', advice: `Run: chmod go-w ${dataDir}`, details: { path: dataDir } };
@@ -36,7 +36,7 @@ describe('a data folder', () => {
     });
   });
 
-  it('whose programs others may replace is refused', async () => {
+  it('whose programs others can replace is refused', async () => {
     const dataDir = await scratchFolder();
     const programs = join(dataDir, 'programs');
     mkdirSync(programs);
@@ -49,7 +49,7 @@ describe('the key of a certificate', () => {
   it.each([
     ['read', 0o604],
     ['replace', 0o620],
-  ])('that others may %s is refused', async (_what, mode) => {
+  ])('that others can %s is refused', async (_what, mode) => {
     const folder = await scratchFolder();
     const [certPath, keyPath] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     for (const path of [certPath, keyPath]) writeFileSync(path, 'no PEM');

@@ -53,7 +53,7 @@ function statusOf(token: string, options: RequestOptions): Promise<number> {
   });
 }
 
-it('the socket in the data folder counts wrong tokens too', async () => {
+it('the socket in the data folder also counts wrong tokens', async () => {
   const options = { socketPath: server.facts.socketPath, headers: { host: 'cella' } };
   const statuses: number[] = [];
   for (let count = 0; count < ATTEMPTS; count++) statuses.push(await statusOf(wrong(0), options));
@@ -62,7 +62,7 @@ it('the socket in the data folder counts wrong tokens too', async () => {
 });
 
 it.runIf(process.platform === 'linux')(
-  'guesses at one token count together, however many addresses they come from',
+  'guesses of one token count together, from any number of addresses',
   async () => {
     const { port } = new URL(server.url);
     const from = (count: number) => ({ host: '127.0.0.1', port, localAddress: `127.0.1.${count + 1}` });
@@ -74,7 +74,7 @@ it.runIf(process.platform === 'linux')(
   },
 );
 
-it('a viewer cannot fill the audit log with logins and tokens either', async () => {
+it('a viewer cannot fill the audit log with logins and tokens', async () => {
   const token = await server.user('vera', 'viewer');
   const flood = async () => {
     await Promise.all([

@@ -23,7 +23,7 @@ async function countOf(kind: RefusalKind): Promise<number> {
   return Number(new RegExp(`^cella_refused_total\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]);
 }
 
-describe('what was refused is in the audit log and counted', () => {
+describe('refused attempts are in the audit log and counted', () => {
   it.each<[RefusalKind, string, Parameters<TestServer['call']>[1], Partial<AuditRecord>]>([
     ['token', 'GET /v1/me', { token: 'cella_abc_def' }, { from: '127.0.0.1', code: 'UNAUTHENTICATED' }],
     ['login', 'POST /login?code=wrong', { token: null }, { action: 'login' }],
@@ -37,7 +37,7 @@ describe('what was refused is in the audit log and counted', () => {
     await expect.poll(() => refusalsOf(kind)).toContainEqual(expect.objectContaining({ outcome: 'refused', ...entry }));
   });
 
-  it('routes that somebody may not use, with who it was', async () => {
+  it('routes without permission, with the user', async () => {
     const token = await server.user('vera', 'viewer');
     await server.call('GET /v1/users', { token });
     await server.call('POST /v1/sessions', { token, body: {} });
@@ -61,7 +61,7 @@ describe('what was refused is in the audit log and counted', () => {
     expect(entries[0]).toMatchObject({ session: id, action: 'file.write', target: '../x', userName: 'local' });
   });
 
-  it('what the code of a session tries: frames that are none, calls that there are not', async () => {
+  it('attempts of a session’s code: invalid frames, unknown calls', async () => {
     const { id } = await server.session({ agentKey: 'hostile' });
     await server.run(id, 'from cella_kernel.namespaces import host\nhost.call("tools.everything")');
     expect(await refusalsOf('namespace')).toMatchObject([{ session: id, userId: 'local', detail: 'tools.everything' }]);
@@ -84,7 +84,7 @@ describe('what was refused is in the audit log and counted', () => {
     expect(await countOf(kind)).toBe(before + entries.length);
   };
 
-  it('a runner that speaks for another session', async () => {
+  it('a runner that names another session', async () => {
     const { id } = await server.session({ agentKey: 'runner' });
     const before = await countOf('runner_protocol');
     expect((await prompt(server, id, 'session')).json.status).toBe('failed');
@@ -101,7 +101,7 @@ describe('what was refused is in the audit log and counted', () => {
     await told('session_token', before, entry, { ...entry, detail: expect.stringContaining('anthropic') });
   });
 
-  it('model calls that the gateway does not let through', async () => {
+  it('model calls that the gateway refuses', async () => {
     const { id } = await server.session({ agentKey: 'gateway' });
     const before = await countOf('gateway');
     const body = { model: 'claude-sonnet-4-5', max_tokens: 9, messages: [], safeguards: [] };
@@ -121,7 +121,7 @@ except OSError as error: print(error.code)`;
     await told('proxy', before, { session: id, userId: 'local', detail: 'other.example:80' });
   });
 
-  it('tools that nobody has allowed', async () => {
+  it('tools that nobody allowed', async () => {
     const { id } = await server.session({ agentKey: 'permission' });
     const before = await countOf('permission');
     await server.call(`POST /v1/sessions/${id}/tools`, { body: { yaml: SAY } });
@@ -129,7 +129,7 @@ except OSError as error: print(error.code)`;
     await told('permission', before, { session: id, userId: 'local' });
   });
 
-  it('what is over a quota', async () => {
+  it('requests over a quota', async () => {
     const token = await server.user('quin', 'member');
     await server.call('PATCH /v1/users/quin', { body: { quotas: { sessions: 1 } } });
     const before = await countOf('quota');
@@ -139,7 +139,7 @@ except OSError as error: print(error.code)`;
   });
 });
 
-it('a viewer who is refused a thousand times leaves a few entries, and others lose none', async () => {
+it('a viewer who is refused a thousand times causes few entries, and others lose none', async () => {
   const token = await server.user('flo', 'viewer');
   const { id } = await server.session({ agentKey: 'flooded', shares: [{ user: 'flo', right: 'view' }] });
   const before = await countOf('forbidden');
@@ -157,7 +157,7 @@ it('a viewer who is refused a thousand times leaves a few entries, and others lo
   expect((await countOf('forbidden')) + (await countOf('rate'))).toBeGreaterThanOrEqual(before + 1000);
 });
 
-it('what comes too often is counted too', async () => {
+it('requests over the rate limit are counted too', async () => {
   let status = 401;
   while (status === 401) status = (await server.call('GET /v1/me', { token: 'cella_abc_def' })).status;
   expect(status).toBe(429);
@@ -165,7 +165,7 @@ it('what comes too often is counted too', async () => {
   expect(await refusalsOf('rate')).toContainEqual(expect.objectContaining({ from: '127.0.0.1', code: 'RATE_LIMITED' }));
 });
 
-it('each kind was refused here, and none is in the metric that is not in the list', async () => {
+it('each kind was refused here, and the metric has no other kinds', async () => {
   const { text } = await server.call('GET /metrics');
   const counted = [...text.matchAll(/^cella_refused_total\{kind="(\w+)"\} [1-9]\d*$/gm)].map(([, kind]) => kind);
   expect(counted.toSorted()).toEqual(refusalKinds.toSorted());

@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { tryRoutesByRole } from './route-roles.ts';
 
-it('every route gives nobody, viewers, members with each share, agents at work and expired tokens what the document says', async () => {
+it('every route responds to no user, viewers, members with each share, agents and expired tokens as documented', async () => {
   const { calls, wrong } = await tryRoutesByRole();
   expect(wrong).toEqual([]);
   expect(calls).toBeGreaterThan(600);

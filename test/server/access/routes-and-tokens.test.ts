@@ -56,8 +56,8 @@ function routes(): Route[] {
   );
 }
 
-describe('the routes of the document', () => {
-  it('have a name each for programs that are made from it, and tell headers and WebSockets', () => {
+describe('the routes of the OpenAPI document', () => {
+  it('have unique operation ids for generated clients, and describe headers and WebSockets', () => {
     const all = Object.values(document.paths).flatMap((methods) => Object.values(methods));
     const ids = all.map(({ operationId }) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
@@ -70,7 +70,7 @@ describe('the routes of the document', () => {
     expect(Object.keys(document.paths['/v1/sessions/{id}/ws']?.get?.responses ?? {})).toContain('101');
   });
 
-  it('are some seventy, each with a summary, and who may use it', () => {
+  it('are about seventy, each with a summary and who may use it', () => {
     expect(routes().length).toBeGreaterThan(65);
     expect(Object.keys(document.paths)).toEqual(
       expect.arrayContaining(['/v1/sessions/{id}/ws', '/v1/sessions/{id}/mcp', '/v1/sessions/{id}/events']),
@@ -84,7 +84,7 @@ describe('the routes of the document', () => {
   });
 
   it.each(['none', 'expired', 'revoked', 'disabled', 'forged', 'of nobody', 'no token at all'])(
-    'are closed to a token that is %s',
+    'refuse a token that is %s',
     async (kind) => {
       for (const { what, call, method } of routes()) {
         if (OPEN.has(what)) continue;
@@ -101,7 +101,7 @@ describe('the routes of the document', () => {
     ['foreign', 404],
     ['viewer', 404],
   ];
-  it.each(no)('open no WebSocket with a token that is %s: WebSockets were open to anyone', async (kind, answer) => {
+  it.each(no)('open no WebSocket for a token that is %s: WebSockets were open to anyone', async (kind, answer) => {
     const token = tokens[kind];
     const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
     const asked = routes().filter(({ method, what, path }) => {
@@ -118,7 +118,7 @@ describe('the routes of the document', () => {
     }
   });
 
-  it.each(['foreign', 'viewer'])('tell nothing of a session to a %s token: 404 for all', async (kind) => {
+  it.each(['foreign', 'viewer'])('reveal nothing of a session to a %s token: 404 for all', async (kind) => {
     for (const { what, call, method, path } of routes()) {
       if (!path.includes('{id}')) continue;
       const body = method === 'get' ? {} : { body: {} };
@@ -127,7 +127,7 @@ describe('the routes of the document', () => {
     }
   });
 
-  it('give and change nothing of another user by its name, whatever is named', async () => {
+  it('return and change nothing of another user, whatever name is given', async () => {
     await server.call('PUT /v1/profiles/mine', { body: { systemPrompt: 'Of the owner.' } });
     await server.call('PUT /v1/credentials/anthropic', { body: { value: 'sk-of-the-owner' } });
     const rule = await server.call<{ id: string }>('POST /v1/permission-rules', { body: { tool: 't', pattern: '*' } });
@@ -165,7 +165,7 @@ describe('the routes of the document', () => {
     expect((await server.call('GET /v1/me')).status).toBe(200);
   });
 
-  it('let a viewer look at what is shared with it, and change nothing', async () => {
+  it('let a viewer view shared sessions, and change nothing', async () => {
     const shared = await server.session({ agentKey: 'shared', shares: [{ user: 'onlooker', right: 'view' }] });
     expect(await server.call(`GET /v1/sessions/${shared.id}`, { token: tokens.viewer })).toMatchObject({ status: 200 });
     for (const { what, call, method, path } of routes()) {
@@ -176,7 +176,7 @@ describe('the routes of the document', () => {
     expect(await server.call('POST /v1/sessions', { token: tokens.viewer, body: {} })).toMatchObject({ status: 403 });
   });
 
-  it('keep administration to administrators', async () => {
+  it('allow administration only for administrators', async () => {
     for (const { what, call, method, path } of routes()) {
       const { description } = document.paths[path]?.[method] ?? { description: '' };
       if (!description.includes('administrators')) continue;
@@ -186,7 +186,7 @@ describe('the routes of the document', () => {
     }
   });
 
-  it('let nobody change the audit log: it is read, and grows', async () => {
+  it('let nobody change the audit log: it can be read, and grows', async () => {
     const entries = async () => (await server.call<{ entries: object[] }>('GET /v1/audit?limit=1000')).json.entries;
     const before = await entries();
     expect(before.length).toBeGreaterThan(5);
@@ -210,7 +210,7 @@ describe('the routes of the document', () => {
     expect(after.length).toBeGreaterThan(before.length);
   });
 
-  it('refuse garbage with a code and without a stack', async () => {
+  it('refuse garbage with an error code and without a stack', async () => {
     const garbage = ['', '[', 'null', '[]', '"x"', '{"a":', '\u0000', `${'['.repeat(100_000)}`, '{"__proto__":{}}'];
     for (const { what, call, method } of routes()) {
       // What these do needs no body, or takes any.

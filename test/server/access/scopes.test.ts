@@ -31,7 +31,7 @@ function adminRoutes(): string[] {
 
 describe('a token of an administrator', () => {
   it.each([[['view']], [['use']], [['manage']], [['tokens']], [['view', 'tokens']], [['manage', 'tokens']]])(
-    'for %j is none for administration',
+    'for %j cannot be used for administration',
     async (scopes) => {
       const token = await tokenOf(...scopes);
       expect((await server.call('GET /v1/me', { token })).json).toMatchObject({ role: 'admin' });
@@ -55,7 +55,7 @@ describe('a token of an administrator', () => {
     ['POST /v1/sessions', { cwd: '/' }],
     ['POST /v1/sessions', { sandbox: { network: 'host' } }],
     ['POST /v1/sessions', { sandbox: { readable: ['/etc'] } }],
-  ])('without the scope admin does not get through %s %j', async (call, body) => {
+  ])('without the scope admin cannot use %s %j', async (call, body) => {
     const token = await tokenOf('manage', 'tokens');
     const { status, json } = await server.call(call, { token, ...(body === undefined ? {} : { body }) });
     expect({ status, code: codeOf(json) }).toEqual({ status: 403, code: 'FORBIDDEN' });
@@ -66,19 +66,19 @@ describe('a token of an administrator', () => {
     [['use'], 403],
     [['tokens'], 403],
     [['manage'], 201],
-  ])('for %j makes a session: %i', async (scopes, status) => {
+  ])('for %j creates a session: %i', async (scopes, status) => {
     const token = await tokenOf(...scopes);
     expect((await server.call('POST /v1/sessions', { token, body: { agentKey: 'own' } })).status).toBe(status);
   });
 
-  it('without the scope tokens makes none, and without admin sees nobody else’s session', async () => {
+  it('without the scope tokens creates none, and without admin sees nobody else’s session', async () => {
     const body = { name: 'x' };
     expect((await server.call('POST /v1/tokens', { token: await tokenOf('manage'), body })).status).toBe(403);
     const { id } = await server.session({ agentKey: 'of local' });
     expect((await server.call(`GET /v1/sessions/${id}`, { token: await tokenOf('manage') })).status).toBe(404);
   });
 
-  it('makes a login code for another that may no more than both of them', async () => {
+  it('creates a login code for another user that allows only what both may do', async () => {
     await server.user('looker', 'viewer');
     const { json } = await server.call('POST /v1/login-codes', {
       token: await tokenOf('view', 'admin'),
@@ -94,7 +94,7 @@ describe('a token of an administrator', () => {
   });
 });
 
-it('refuses an agent key that begins as those of users in storage do', async () => {
+it('refuses an agent key with the prefix of users’ keys in storage', async () => {
   const { id } = await server.session({ agentKey: 'plain~key' });
   for (const agentKey of ['~', '~x', '~boss~abcdefghijkl/x']) {
     for (const call of ['POST /v1/sessions', `POST /v1/sessions/${id}/fork`]) {
@@ -104,7 +104,7 @@ it('refuses an agent key that begins as those of users in storage do', async () 
   }
 });
 
-it('removes what has expired by itself', async () => {
+it('removes expired tokens and logins automatically', async () => {
   await server.call('POST /v1/tokens', { body: { name: 'short', expiresInMs: 1 } });
   const names = async () => {
     const { json } = await server.call<{ tokens: { name: string }[] }>('GET /v1/tokens');
@@ -114,7 +114,7 @@ it('removes what has expired by itself', async () => {
   expect(await names()).toContain('admin-token');
 });
 
-it('answers 401 before 404, 404 before 403 of the right, that before 403 of the scope, and that before 400', async () => {
+it('responds with 401 before 404, 404 before 403 for the right, that before 403 for the scope, and that before 400', async () => {
   const owner = await server.user('first', 'member');
   const viewer = await server.user('second', 'viewer');
   const shares = [{ user: 'second', right: 'use' }];

@@ -78,7 +78,7 @@ const codeOf = ({ json }: Answer): unknown => (json.error as { code?: string } |
 const saying = (word: string) => `async def run():\n    """Says a word."""\n    return "${word}"\n`;
 
 describe('artifacts', () => {
-  it('are seen by nobody else, by whatever door', async () => {
+  it('are visible to nobody else, through any interface', async () => {
     await ann.value('artifacts.save("secret", "of ann")');
     expect(await ann.artifacts()).toEqual(['secret']);
     for (const other of [bob, admin]) {
@@ -93,7 +93,7 @@ describe('artifacts', () => {
     expect(await ann.tool('list_artifacts')).toContain('secret');
   });
 
-  it('of one name are several', async () => {
+  it('with the same name can belong to several users', async () => {
     await ann.value('artifacts.save("same", "of ann")');
     await bob.call('PUT /artifacts/same/content?type=text', 'of bob');
     await admin.value('artifacts.save("same", "of the admin")');
@@ -103,7 +103,7 @@ describe('artifacts', () => {
     expect(await ann.artifacts()).toContain('same');
   });
 
-  it('are not reached by names that lead out of one’s own', async () => {
+  it('cannot be reached by names that lead out of the user’s own', async () => {
     const foreign = `../../${folderName(ann.userId)}/artifacts/secret`;
     for (const name of ['../secret', foreign, '/etc/passwd', '.about', `${ann.userId}/secret`]) {
       const path = `/artifacts/${encodeURIComponent(name)}`;
@@ -123,7 +123,7 @@ describe('artifacts', () => {
 });
 
 describe('skills', () => {
-  it('of a member are nobody else’s, and change nothing that others call', async () => {
+  it('of a member belong only to that member, and do not change what others call', async () => {
     await admin.call('POST /skills', { name: 'word', source: saying('admin') });
     await bob.call('POST /skills', { name: 'word', source: saying('bob'), replace: true });
     await bob.call('POST /skills', { name: 'own', source: saying('bob') });
@@ -136,7 +136,7 @@ describe('skills', () => {
     expect(await bob.tool('list_skills')).toContain('own');
   });
 
-  it('of the operator can be used by all, and be changed by none of them', async () => {
+  it('of the operator can be used by everybody, and changed by nobody else', async () => {
     expect(await ann.value('await skills.word()')).toBe('admin');
     expect((await ann.call('GET /skills')).json.skills).toMatchObject([{ name: 'word', shared: true }]);
     expect(await ann.value('[s.get("shared") for s in skills.list()]')).toEqual([true]);
@@ -149,7 +149,7 @@ describe('skills', () => {
 });
 
 describe('packages', () => {
-  it('are those that the user has asked for, and nobody else has', async () => {
+  it('are those that the user has added, and nobody else has them', async () => {
     const added = await ann.call('POST /deps', { requirements: ['tiny-a'] });
     expect(added.json).toMatchObject({ installed: ['tiny-a'], failed: [] });
     expect((await ann.call('GET /deps')).json).toEqual({ deps: ['tiny-a'] });
@@ -173,7 +173,7 @@ describe('packages', () => {
 });
 
 describe('tools', () => {
-  it('are the operator’s: the same for all, and not to be changed by members', async () => {
+  it('are the operator’s: the same for all users, and members cannot change them', async () => {
     const yaml = 'name: hello\ndescription: Greets\ncommand: [echo, hello]\n';
     for (const member of [ann, bob]) {
       expect((await member.call('POST /tools', { yaml })).status).toBe(403);
@@ -186,8 +186,8 @@ describe('tools', () => {
   });
 });
 
-describe('a session that is shared', () => {
-  it('works in what is its owner’s, whoever uses it', async () => {
+describe('a shared session', () => {
+  it('uses what belongs to its owner, whoever uses the session', async () => {
     await ann.call('PATCH ', { shares: [{ user: 'bob', right: 'use' }] });
     expect(await bob.artifacts(ann.session)).toContain('secret');
     await bob.value('artifacts.save("from bob", "x")', ann.session);
@@ -199,7 +199,7 @@ describe('a session that is shared', () => {
     expect((await bob.call('GET /artifacts', undefined, ann.session)).status).toBe(404);
   });
 
-  it('and forked by another has the other’s, and its parent keeps its own', async () => {
+  it('that another user forks uses that user’s, and its parent keeps its own', async () => {
     await bob.value('artifacts.save("bobs", "of bob")');
     await ann.value('live = (number for number in [42])');
     await ann.call('PATCH ', { shares: [{ user: 'bob', right: 'manage' }] });
@@ -223,7 +223,7 @@ describe('a session that is shared', () => {
   });
 });
 
-it('what a user keeps counts against its quota', async () => {
+it('data of a user counts towards the user’s quota', async () => {
   await ann.value('artifacts.save("large", b"x" * 4_000_000)');
   await server.call('PATCH /v1/users/ann', { body: { quotas: { storageBytes: 3_000_000 } } });
   const refused = await ann.call('POST /execute', { code: '1' });
@@ -233,7 +233,7 @@ it('what a user keeps counts against its quota', async () => {
   await server.call('PATCH /v1/users/ann', { body: { quotas: {} } });
 });
 
-it('what a user had is gone with the user, forks by others too, and is not the next one’s of that name', async () => {
+it('data of a deleted user is gone, including forks by others, and not available to a later user of that name', async () => {
   await ann.call('PATCH ', { shares: [{ user: 'bob', right: 'manage' }] });
   const fork = String((await bob.call('POST /fork', { agentKey: 'in the workspace of ann' }, ann.session)).json.id);
   const folder = join(dataDir, 'scopes', folderName(ann.userId));

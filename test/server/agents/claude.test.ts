@@ -148,7 +148,7 @@ const fetchIn = (url: string) =>
   `NO_PROXY= no_proxy= python3 -c 'import urllib.request as u; print(u.urlopen("${url}").read())'`;
 
 describe('a prompt to the real agent', { timeout: 120_000 }, () => {
-  test('works in the session’s workspace and kernel under a permission, streams to all, and holds no key anywhere', async () => {
+  test('works in the session’s workspace and kernel with permission, streams to all clients, and no process holds a key', async () => {
     const { id } = await cella.session({ agentKey: 'whole' });
     const secondEnd = () => {
       let ends = 0;
@@ -199,7 +199,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(filesWith(dataDir, KEY)).toBe('');
   });
 
-  test('goes on with its conversation after its runner was killed, and tells why that began anew', async () => {
+  test('continues its conversation after its runner was killed, and says why the runner restarted', async () => {
     const { id } = await cella.session({ agentKey: 'goes-on' });
     const first = await prompt(cella, id, '#plain');
     expect(first.json.status).toBe('completed');
@@ -217,7 +217,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(notice).toBeDefined();
   });
 
-  test('starts one runner and no other process, with a profile and with a conversation that was written anew', async () => {
+  test('starts one runner and no other process, with a profile and with a rewritten conversation', async () => {
     const started: unknown[] = [];
     const own = await scratchFolder();
     const open = runnerEnvironmentOpener(programFolders(own, { runner, agents: programs }));
@@ -252,7 +252,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(started).toEqual(['serve', 'serve']);
   });
 
-  test('tells its thoughts, its plan, and a subagent with all that is part of it, as events of their own', async () => {
+  test('reports thoughts, a plan, and a subagent with its items, as separate events', async () => {
     const { id } = await cella.session({ agentKey: 'tells' });
     const { json } = await prompt(cella, id, `#muse ${INSIDE}`, { mode: 'bypass' });
     expect(json.status).toBe('completed');
@@ -287,7 +287,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(events.filter(({ type }) => type === 'agent_raw')).toEqual([]);
   });
 
-  test('that needs more memory than its session may have fails, and what to do about it is said', async () => {
+  test('that needs more memory than its session has fails, with advice', async () => {
     const { id } = await cella.session({ agentKey: 'small', limits: { memoryMb: 128 } });
     const { json } = await prompt(cella, id, '#plain');
     // Whichever of the two is the larger goes.
@@ -298,12 +298,12 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     });
   });
 
-  test('that crashes with its runner in mid-turn leaves no dump, and its memory holds no key', async () => {
+  test('that crashes with its runner during a turn leaves no dump, and its memory contains no key', async () => {
     const { id } = await cella.session({ agentKey: 'crashes' });
     await crashInMidTurn({ server: cella, model, session: id, dataDir, program: 'claude-agent-sdk-linux' });
   });
 
-  test('of two people at once has each one’s key, rules, mode and network, and of a third without a key there is none', async () => {
+  test('of two users at once has each one’s key, rules, mode and network, and a third user without a key gets an error', async () => {
     const { host } = await listedHost();
     const [ann, dora, bob] = await Promise.all([
       cella.user('ann', 'admin'),
@@ -352,7 +352,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect([keysOf('by ann'), keysOf('by dora'), keysOf('by bob')]).toEqual([[ANOTHER_KEY], [A_THIRD_KEY], []]);
   });
 
-  test('in a session of another goes out with the key of who prompts, and with none where that one has none', async () => {
+  test('in another user’s session uses the key of the user who prompts, and fails if that user has none', async () => {
     const [owner, guest] = await Promise.all([cella.user('owner', 'member'), cella.user('guest', 'member')]);
     await setKey(cella, ANOTHER_KEY, owner);
     const { id } = await cella.session({ agentKey: 'lent', shares: [{ user: 'guest', right: 'use' }] }, owner);
@@ -382,7 +382,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(used.days).toMatchObject([{ calls: model.seen.filter(({ key }) => key === A_THIRD_KEY).length }]);
   });
 
-  test('that meets its budget ends with that told in its own words, and what was used is there for the person', async () => {
+  test('that reaches its budget ends with that error, and the usage is available', async () => {
     const token = await cella.user('carl', 'member');
     await setKey(cella, ANOTHER_KEY, token);
     await cella.call('PATCH /v1/users/carl', { body: { quotas: { modelTokensPerDay: 10 } } });
@@ -401,7 +401,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(text).toMatch(/^cella_model_tokens_total\{kind="output"\} [1-9]/m);
   });
 
-  test('reaches a listed host through the proxy, and what it may not reach is told with its turn', async () => {
+  test('reaches a listed host through the proxy, and refused hosts are reported with the turn', async () => {
     const { host } = await listedHost();
     const { id } = await cella.session({ sandbox: { network: { allow: [host] } } });
     const fetching = (url: string) => `#run ${fetchIn(url)}`;
@@ -413,7 +413,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(denied).toMatchObject([{ host: 'other.example', port: 80, reason: 'not_listed', turn: json.id }]);
   });
 
-  test('goes on where the gateway is restarted in the middle of an answer, tells that it tries again, and the next follows', async () => {
+  test('continues if the gateway restarts in the middle of an answer, reports the retry, and the next prompt works', async () => {
     const { id } = await cella.session({ agentKey: 'gateway' });
     const hangs = model.hangs();
     const cut = prompt(cella, id, '#hangonce restart');
@@ -428,7 +428,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(next.text).toContain('#hangonce');
   });
 
-  test('with keys just in time: the key goes to the model, and is in no argument, variable or event', async () => {
+  test('with keys just in time: the key reaches only the model, and is in no argument, variable or event', async () => {
     model.seen.length = 0;
     const given = await agentServer({
       modelUrl: model.url,
@@ -450,7 +450,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect(JSON.stringify(await eventsOf(given, id))).not.toContain(ANOTHER_KEY);
   });
 
-  test('with quotes, line breaks and $(…) wherever a name can go takes each as it is, or refuses it', async () => {
+  test('with quotes, line breaks and $(…) in every name takes each unchanged, or refuses it', async () => {
     const odd = '"a" \'b\' $(touch pwned) `touch pwned`; touch pwned\n\u001b[2J-rf ü🐍';
     // What the stand-in model takes as one word.
     const file = 'it\'s"$(touch\tpwned)`x`;&|-rf';
@@ -513,7 +513,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect((await cella.call(`DELETE /v1/permission-rules/${rule.json.id}`)).status).toBe(204);
   });
 
-  test('has those of its own tools alone that it names, by each way to prompt and also where it had to wait', async () => {
+  test('has only the requested tools, by each way to prompt, also after a wait', async () => {
     await using client = await connect({ url: cella.url, token: cella.token });
     await using session = await client.open({ agentKey: 'tools' });
     const env = { CELLA_URL: cella.url, CELLA_TOKEN: cella.token };
@@ -539,7 +539,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('is not a list of tools')]);
   });
 
-  test('is there for the client: events as they come, and how it ended', async () => {
+  test('works with the client: events as they happen, and the outcome', async () => {
     await using client = await connect({ url: cella.url, token: cella.token });
     await using session = await client.open({ agentKey: 'client' });
     const prompted = session.prompt('#plain');

@@ -1,6 +1,6 @@
 /**
- * Mistakes of earlier systems about runners, keys and permissions. Each has a test that is named after it, in the file
- * below test/ that the table names; those that no other suite has are here.
+ * Mistakes of earlier systems about runners, keys and permissions. Each has a test with its name, in the file below
+ * test/ that the table lists. Tests that fit into no other suite are here.
  *
  * | mistake | its test |
  * |---|---|
@@ -14,12 +14,12 @@
  * | the client said who had decided | server/permissions/http.test.ts |
  * | any event name could be emitted with any session id | server/agents/mistakes.test.ts |
  * | a 30 s call timeout undercut longer prompts | server/agents/mistakes.test.ts |
- * | stop refused while a permission was waiting | server/agents/runners.test.ts |
+ * | stop was refused while a permission was pending | server/agents/runners.test.ts |
  * | stacks crossed the wire | server/agents/mistakes.test.ts |
- * | signal death counted as exit 0 | server/agents/runners.test.ts |
+ * | a signal counted as exit code 0 | server/agents/runners.test.ts |
  * | non-zero exits were ignored | server/agents/runners.test.ts |
- * | an old transcript overwrote a newer one | contract/environment/execution-environment.test.ts |
- * | an empty file read as missing | contract/environment/files.ts |
+ * | an old one overwrote a newer one | contract/environment/execution-environment.test.ts |
+ * | an empty file was read as missing | contract/environment/files.ts |
  * | /workspace-evil passed the /workspace check | contract/environment/files.ts |
  * | symlinks passed the /workspace check | contract/environment/files.ts |
  * | commands were joined into shell strings | contract/environment/exec.ts |
@@ -115,7 +115,7 @@ test('each mistake of the table has a test of its name where the table says', ()
 
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 
-test('the folder of the sockets is closed to others, whatever the umask is, and whoever has made it before', async () => {
+test('the folder of the sockets is closed to others, whatever the umask and its previous owner', async () => {
   const parent = join(await scratchFolder(), 'gates');
   const before = process.umask(0);
   try {
@@ -189,7 +189,7 @@ async function knock(gate: string, token?: string): Promise<number | undefined> 
   return await promise;
 }
 
-test('the last connection won: who connects later takes nothing over, and each runner hears its own', async () => {
+test('the last connection won: a later one takes nothing over, and each runner gets its own calls', async () => {
   const [one, two] = [await waiting(), await waiting()];
   // The second of two runners has come, and each gate knows its own alone.
   const strangers = [await knock(one.gate), await knock(one.gate, two.token), await knock(two.gate, one.token)];
@@ -231,7 +231,7 @@ test('any event name could be emitted with any session id', async () => {
   expect(JSON.stringify(told)).not.toContain('forged');
 });
 
-test('stacks crossed the wire: neither a runner nor whoever prompts it is told one', async () => {
+test('stacks crossed the wire: neither a runner nor its user gets one', async () => {
   const { id } = await waiting();
   await decide(cella, id, { decision: 'allow' });
   await endOf(id);
@@ -263,7 +263,7 @@ test('a 30 s call timeout undercut longer prompts', async () => {
 const without = fileURLToPath(new URL('../../support/processes/without-layer.py', import.meta.url));
 const child = fileURLToPath(new URL('agent-child.ts', import.meta.url));
 
-test('a failed sudo ran as the server’s user: who cannot become another runs nothing at all', async () => {
+test('a failed sudo ran as the server’s user: without the right to switch users, nothing runs', async () => {
   const [dataDir, runner, programs] = [await scratchFolder(), await scratchFolder(), await namedPrograms()];
   chmodSync(runner, 0o777);
   const mark = join(runner, 'ran');

@@ -24,7 +24,7 @@ const turnsOf = async (id: string, token?: string) =>
   (await server.call<{ turns: unknown[] }>(`GET /v1/sessions/${id}/turns`, { token })).json.turns;
 
 describe('a prompt', () => {
-  test('to an agent that there is not is refused, and the next one goes to the agent before', async () => {
+  test('to an unknown agent is refused, and the next one goes to the previous agent', async () => {
     const { id } = await server.session({ agentKey: 'unknown' });
     const refused = await prompt(server, id, 'plain', { agent: 'gpt' });
     expect(refused).toMatchObject({ status: 404, json: { error: { code: 'AGENT_UNKNOWN' } } });
@@ -33,7 +33,7 @@ describe('a prompt', () => {
     expect((await prompt(server, id, 'plain')).json).toMatchObject({ agent: 'claude', status: 'completed' });
   });
 
-  test('of somebody without a key is refused, and names the command that sets one', async () => {
+  test('of a user without a key is refused, and the error names the command that sets one', async () => {
     const bob = await server.user('bob', 'member');
     const { id } = await server.session({ agentKey: 'keyless' }, bob);
     const refused = await prompt(server, id, 'plain', { token: bob });
@@ -44,7 +44,7 @@ describe('a prompt', () => {
     expect((await prompt(server, id, 'plain', { token: bob })).json.status).toBe('completed');
   });
 
-  test('to an agent whose program is not here is refused with the command that installs it, until a version is', async () => {
+  test('to an agent that is not installed is refused with the command that installs it, until a version is', async () => {
     const programs = await scratchFolder();
     const bare = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner: await hostileRunner(), programs });
     const { id } = await bare.session({ agentKey: 'bare' });

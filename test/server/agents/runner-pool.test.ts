@@ -77,7 +77,7 @@ async function everything(): Promise<string> {
   }
 }
 
-test('a prompt beyond the ceiling waits until a runner is free, and metrics tell it', async () => {
+test('a prompt over the limit waits until a runner is free, and metrics show it', async () => {
   const [one, other] = await Promise.all([server.session({ agentKey: 'one' }), server.session({ agentKey: 'other' })]);
   const first = prompt(server, one.id, 'hang');
   await until(server, one.id, ({ type }) => type === 'agent_session');
@@ -93,7 +93,7 @@ test('a prompt beyond the ceiling waits until a runner is free, and metrics tell
   expect(await metric('cella_turns_total{status="cancelled"}')).toBe(1);
 });
 
-test('a turn is stopped while it waits for a runner, and while that starts, and nothing is left of it', async () => {
+test('a turn can be stopped while it waits for a runner or the runner starts, and leaves nothing behind', async () => {
   const [one, other] = await Promise.all([server.session({ agentKey: 'has' }), server.session({ agentKey: 'waits' })]);
   const first = prompt(server, one.id, 'hang');
   await until(server, one.id, ({ type }) => type === 'agent_session');
@@ -116,7 +116,7 @@ test('a turn is stopped while it waits for a runner, and while that starts, and 
   expect(ended).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
 });
 
-test('a runner with nothing to do is ended, and the next turn has another', async () => {
+test('an idle runner is ended, and the next turn has another', async () => {
   const { id } = await server.session({ agentKey: 'idle' });
   await prompt(server, id, 'plain');
   const before = await started();
@@ -126,7 +126,7 @@ test('a runner with nothing to do is ended, and the next turn has another', asyn
   expect(await started()).toBeGreaterThan(before);
 });
 
-test('a runner that was started ahead is ended where no prompt comes', async () => {
+test('a runner that was started in advance is ended if no prompt comes', async () => {
   const { id } = await server.session({ agentKey: 'ahead' });
   await expect.poll(() => metric('cella_runners_live'), patient).toBe(0);
   const before = await started();
@@ -135,7 +135,7 @@ test('a runner that was started ahead is ended where no prompt comes', async () 
   await expect.poll(() => metric('cella_runners_live'), patient).toBe(0);
 });
 
-test('one that does not answer any more is ended and replaced ahead of the next turn, which tells why', async () => {
+test('a runner that does not answer is ended and replaced before the next turn, which says why', async () => {
   const { id } = await server.session({ agentKey: 'stopped' });
   const hanging = prompt(server, id, 'hang');
   await until(server, id, ({ type }) => type === 'agent_session');
@@ -156,7 +156,7 @@ test('one that does not answer any more is ended and replaced ahead of the next 
   ]);
 });
 
-test('a turn of a user who is disabled is over, whatever it waits for', async () => {
+test('a turn of a disabled user ends, whatever it waits for', async () => {
   const token = await server.user('leaver', 'member');
   await setKey(server, KEY_OF_A_USER, token);
   const { id } = await server.session({ agentKey: 'leaves' }, token);
@@ -168,7 +168,7 @@ test('a turn of a user who is disabled is over, whatever it waits for', async ()
   await hanging;
 });
 
-test('a runner that speaks another version of the protocol runs no turn and is ended, and one that speaks it follows', async () => {
+test('a runner with another protocol version runs no turn and is ended, and the next one works', async () => {
   const { id } = await server.session({ agentKey: 'version' });
   const file = join(runner, 'version');
   await writeFile(file, String(PROTOCOL_VERSION + 1));
@@ -181,7 +181,7 @@ test('a runner that speaks another version of the protocol runs no turn and is e
   expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
 });
 
-test('a session that is deleted leaves nothing of its turns, tokens, permissions and usage', async () => {
+test('a deleted session leaves no turns, tokens, permissions and usage', async () => {
   const { id } = await server.session({ agentKey: 'deleted' });
   const turn = prompt(server, id, 'permit ls');
   const asked = (await until(server, id, ({ type }) => type === 'permission_requested')).at(-1);
@@ -196,7 +196,7 @@ test('a session that is deleted leaves nothing of its turns, tokens, permissions
   expect(left).toEqual([]);
 });
 
-test('a user who is deleted leaves no credential, rule, profile or usage', async () => {
+test('a deleted user leaves no credential, rule, profile or usage', async () => {
   const token = await server.user('goes', 'member');
   await setKey(server, KEY_OF_A_USER, token);
   const rule = { tool: 'Bash', pattern: 'ls *' };
@@ -208,7 +208,7 @@ test('a user who is deleted leaves no credential, rule, profile or usage', async
   expect((await everything()).split('\n').filter((line) => line.includes(json.userId))).toEqual([]);
 });
 
-test('a runner that tells nothing of its conversation keeps no turn from its end', async () => {
+test('a runner that does not return its conversation does not prevent the end of a turn', async () => {
   const { id } = await server.session({ agentKey: 'mute' });
   expect((await prompt(server, id, 'tell nothing')).json).toMatchObject({
     status: 'completed',

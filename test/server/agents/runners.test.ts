@@ -49,7 +49,7 @@ const sharedSession = () => {
 };
 const ended = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'turn_ended');
 
-test('a runner is started ahead of a prompt that is said to come, and takes nobody’s place', async () => {
+test('a runner starts in advance if the client asks for it, and takes nobody’s place', async () => {
   const metric = async (name: string) => {
     const { text } = await server.call('GET /metrics');
     return Number(new RegExp(`^cella_runners_${name} (.*)$`, 'm').exec(text)?.[1]);
@@ -74,13 +74,13 @@ test('a runner is started ahead of a prompt that is said to come, and takes nobo
   expect(await metric('live')).toBe(3);
 });
 
-describe('a runner that speaks for another', () => {
+describe('a runner that names another turn', () => {
   test.each([
     ['session', 'session'],
     ['another', 'turn'],
     ['turn', 'turn'],
     ['token', 'token'],
-  ])('by a forged %s is cut off, and nothing that it said is in any log', async (trick, what) => {
+  ])('with a forged %s is disconnected, and none of its messages is in any log', async (trick, what) => {
     const id = await session();
     const { json } = await prompt(server, id, trick);
     expect(json).toMatchObject({
@@ -94,7 +94,7 @@ describe('a runner that speaks for another', () => {
     expect(told).toMatchObject({ text: expect.stringContaining('was restarted') });
   });
 
-  test.each(['replay', 'again'])('under the token of a task that is over (%s) is cut off', async (trick) => {
+  test.each(['replay', 'again'])('with the token of a turn that is over (%s) is disconnected', async (trick) => {
     const id = await session();
     expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
     const { json } = await prompt(server, id, trick);
@@ -103,7 +103,7 @@ describe('a runner that speaks for another', () => {
   });
 });
 
-test('a runner is kept for the one who has prompted, and never for another person in the same session', async () => {
+test('a runner is kept for the user who prompted, and never for another user in the same session', async () => {
   const id = await session({ shares: [{ role: 'member', right: 'use' }] });
   const token = await server.user('guest', 'member');
   await setKey(server, undefined, token);
@@ -115,7 +115,7 @@ test('a runner is kept for the one who has prompted, and never for another perso
   expect(await left()).toBe('nothing was left');
 });
 
-test('a runner is kept for one session: no other of the same person gets it, nor a fork, nor one that needs its place', async () => {
+test('a runner is kept for one session: no other session of the user gets it, nor a fork, nor one that needs its place', async () => {
   const [one, other, third] = [await session(), await session(), await session()];
   const left = async (id: string) => (await prompt(server, id, 'left')).json.text;
   await prompt(server, one, 'plain');
@@ -129,7 +129,7 @@ test('a runner is kept for one session: no other of the same person gets it, nor
   expect(await left(one)).toContain('was left');
 });
 
-test('what it listens to ends with the token of its turn: the session’s MCP server, and a model in mid-answer', async () => {
+test('its streams end with the token of its turn: the session’s MCP server, and an answer of a model', async () => {
   const id = await session();
   expect((await prompt(server, id, 'listen')).json).toMatchObject({ status: 'completed' });
   const { json } = await prompt(server, id, 'heard', { timeoutMs: 40_000 });
@@ -145,7 +145,7 @@ describe('a runner that breaks the protocol', () => {
     ['line', 'too long'],
     ['interrupted', 'as interrupted'],
     ['verbose', 'is invalid'],
-  ])('by %s is cut off with the reason, and another session goes on meanwhile', async (trick, reason) => {
+  ])('by %s is disconnected with the reason, and another session continues', async (trick, reason) => {
     const [id, other] = await Promise.all([session(), session()]);
     const [broken, well] = await Promise.all([prompt(server, id, trick), prompt(server, other, 'plain')]);
     expect(broken.json).toMatchObject({
@@ -162,7 +162,7 @@ describe('before a turn', () => {
     return { profile: systemPrompt };
   };
 
-  test('a runner is the only process: neither a profile nor a conversation that goes on starts another', async () => {
+  test('a runner is the only process: neither a profile nor a continued conversation starts another', async () => {
     const noting = await hostileRunner();
     await writeFile(join(noting, 'log'), '');
     const own = await agentServer({ modelUrl, runner: noting, programs, agents: { runners: { idleMs: 0 } } });
@@ -177,7 +177,7 @@ describe('before a turn', () => {
   test.each([
     ['liar', 'answered partial'],
     ['shapeless', 'is invalid'],
-  ])('a runner that answers as a %s is cut off, and the next works', async (name, reason) => {
+  ])('a runner that answers as a %s is disconnected, and the next works', async (name, reason) => {
     const id = await session();
     const { json } = await prompt(server, id, 'plain', await withProfile(name));
     const message = expect.stringContaining(reason);
@@ -190,7 +190,7 @@ describe('before a turn', () => {
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 4') } });
   });
 
-  test('a runner that does not answer is waited for until the turn is stopped, or the time to start is over', async () => {
+  test('a runner that does not answer is waited for until the turn is stopped, or the start timeout is over', async () => {
     const [id, more] = [await session(), await withProfile('silent')];
     const waiting = prompt(server, id, 'plain', more);
     await until(server, id, ({ type }) => type === 'turn_started');
@@ -205,7 +205,7 @@ describe('before a turn', () => {
 });
 
 test.each(['endless', 'empty', 'shapeless'])(
-  'a conversation that is %s is not kept, and its turn is what it was',
+  'a conversation that is %s is not stored, and its turn is not affected',
   async (how) => {
     const id = await session();
     expect((await prompt(server, id, `tell ${how}`)).json.status).toBe('completed');
@@ -215,8 +215,8 @@ test.each(['endless', 'empty', 'shapeless'])(
   },
 );
 
-describe('a runner in trouble', () => {
-  test('that is killed in mid-turn fails the turn with the signal: signal death counted as exit 0', async () => {
+describe('a failing runner', () => {
+  test('that is killed during a turn fails the turn with the signal: a signal counted as exit code 0', async () => {
     const id = await session();
     const { json } = await prompt(server, id, 'die');
     expect(json).toMatchObject({
@@ -232,7 +232,7 @@ describe('a runner in trouble', () => {
     expect(json).toMatchObject({ status: 'failed', error: { message: expect.stringContaining('code 3') } });
   });
 
-  test('that uses up the processor time of its session fails the turn with that, also where a child of it ran out of memory before, and the next one has another', async () => {
+  test('that uses up the CPU time of its session fails the turn with that reason, even if a child process ran out of memory before, and the next turn has another runner', async () => {
     const id = await session({ limits: { cpuSeconds: 1, memoryMb: 256 } });
     const { json } = await prompt(server, id, 'spin');
     expect(json).toMatchObject({
@@ -243,7 +243,7 @@ describe('a runner in trouble', () => {
     expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   });
 
-  test('that takes more memory than its session may have fails the turn with that as its cause, and the next one has another', async () => {
+  test('that uses more memory than its session has fails the turn with that reason, and the next turn has another runner', async () => {
     const id = await session({ limits: { memoryMb: 256 } });
     const { json } = await prompt(server, id, 'devour');
     expect(json).toMatchObject({
@@ -257,7 +257,7 @@ describe('a runner in trouble', () => {
     expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   });
 
-  test('begins no more processes than its session may have, and its turn goes on', async () => {
+  test('starts no more processes than its session allows, and its turn continues', async () => {
     const { json } = await prompt(server, await session({ limits: { processes: 40 } }), 'crowd');
     expect(json).toMatchObject({ status: 'completed', text: expect.stringMatching(/^EAGAIN after \d+$/) });
     expect(Number(json.text?.split(' ').at(-1))).toBeLessThan(40);
@@ -270,14 +270,14 @@ describe('a runner in trouble', () => {
     expect(json.text).not.toMatch(/CELLA_(?!ENVIRONMENT)/);
   });
 
-  test('is given no key where keys stay behind the gateway', async () => {
+  test('gets no key in gateway mode', async () => {
     const { json } = await prompt(server, await sharedSession(), 'key');
     expect(json.text).toContain('FORBIDDEN');
   });
 });
 
 describe('a turn', () => {
-  test('is stopped while it runs, also by one that does not listen, and the next begins', async () => {
+  test('can be stopped while it runs, even if the agent does not react, and the next turn starts', async () => {
     const [id, deaf] = await Promise.all([session(), session()]);
     const [hanging, unheard] = [prompt(server, id, 'hang'), prompt(server, deaf, 'deaf')];
     for (const one of [id, deaf]) await until(server, one, ({ type }) => type === 'agent_session');
@@ -288,7 +288,7 @@ describe('a turn', () => {
     expect((await prompt(server, deaf, 'plain')).json.status).toBe('completed');
   });
 
-  test('is stopped, and cancels what it waits for: stop refused while a permission was waiting', async () => {
+  test('can be stopped, and its pending permission is cancelled: stop was refused while a permission was pending', async () => {
     const id = await session();
     const asking = prompt(server, id, 'permit rm -rf /');
     const [asked] = (await until(server, id, ({ type }) => type === 'permission_requested')).slice(-1);
@@ -298,7 +298,7 @@ describe('a turn', () => {
     expect(resolved).toMatchObject({ outcome: 'cancelled', id: asked && 'id' in asked ? asked.id : '' });
   });
 
-  test('gets the decision of the person who is authenticated', async () => {
+  test('gets the decision of the authenticated user', async () => {
     const id = await session();
     const asking = prompt(server, id, 'permit ls');
     await decide(server, id, { decision: 'deny', reason: 'not today' });
@@ -307,7 +307,7 @@ describe('a turn', () => {
     expect(resolved).toMatchObject({ outcome: 'denied', by: 'local' });
   });
 
-  test('is told that nobody decided in time, a late decision that it is late, and it may ask again', async () => {
+  test('learns that nobody decided in time, refuses a late decision, and can ask again', async () => {
     const id = await session({ permissionTimeoutMs: 200 });
     expect((await prompt(server, id, 'permit ls')).json.text).toContain('"timed_out"');
     const events = await eventsOf(server, id);
@@ -324,7 +324,7 @@ describe('a turn', () => {
     expect((await again).json.text).toContain('"allowed"');
   });
 
-  test('waits for the one before it, is refused by choice, and is taken back while it waits', async () => {
+  test('waits for the one before it, is refused on request, and can be cancelled while it waits', async () => {
     const id = await session();
     const first = prompt(server, id, 'hang');
     await until(server, id, ({ type }) => type === 'agent_session');
@@ -342,12 +342,12 @@ describe('a turn', () => {
     expect(list.turns.map(({ status }) => status)).toEqual(['completed', 'cancelled', 'cancelled']);
   });
 
-  test('ends when its time is over', async () => {
+  test('ends at its timeout', async () => {
     const { json } = await prompt(server, await session(), 'hang', { timeoutMs: 300 });
     expect(json).toMatchObject({ status: 'timed_out' });
   });
 
-  test('runs once, however often it is asked for with the same Idempotency-Key', async () => {
+  test('runs once with the same Idempotency-Key, however often it is requested', async () => {
     const id = await session();
     const headers = { 'idempotency-key': 'once' };
     const both = await Promise.all([1, 2].map(() => prompt(server, id, 'plain', { headers })));
@@ -360,7 +360,7 @@ describe('a turn', () => {
     expect(ended(await eventsOf(server, id))).toHaveLength(1);
   });
 
-  test('streams its own events by Accept, to its end', async () => {
+  test('streams its own events to the end, in the format of Accept', async () => {
     const id = await session();
     const response = await server.fetch(`POST /v1/sessions/${id}/prompt`, {
       body: { prompt: 'plain' },
@@ -373,7 +373,7 @@ describe('a turn', () => {
     expect(events.map(({ type }) => type)).toEqual(['turn_started', 'agent_session', 'item_completed', 'turn_ended']);
   });
 
-  test('takes a prompt of 1 MB, and tells the log its beginning and where the rest is', async () => {
+  test('takes a prompt of 1 MB, and logs its beginning and the file with the rest', async () => {
     const id = await session();
     const words = 'é'.repeat(524_288);
     expect((await prompt(server, id, `count ${words}`)).json).toMatchObject({ status: 'completed', text: '524288' });
@@ -384,7 +384,7 @@ describe('a turn', () => {
     expect(JSON.parse(text).prompt).toBe(`count ${words}`);
   });
 
-  test('tells long texts in pieces and in files, as outputs are', async () => {
+  test('reports long texts in pieces and in files, like other output', async () => {
     const id = await session();
     await prompt(server, id, 'large');
     const events = await eventsOf(server, id);
@@ -399,7 +399,7 @@ describe('a turn', () => {
     for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(262_144);
   });
 
-  test('keeps in its log, as it came, what has no words there', async () => {
+  test('logs unknown events unchanged', async () => {
     const id = await sharedSession();
     expect((await prompt(server, id, 'raw')).json.status).toBe('completed');
     const kept = (await eventsOf(server, id)).filter(({ type }) => type === 'agent_raw');
@@ -416,7 +416,7 @@ describe('a turn', () => {
   );
 });
 
-test('transcripts are kept by revision, and a session that is deleted leaves nothing of its turns', async () => {
+test('transcripts are stored by revision, and a deleted session leaves no turns', async () => {
   const id = await session();
   await prompt(server, id, 'plain');
   await prompt(server, id, 'plain');
@@ -426,7 +426,7 @@ test('transcripts are kept by revision, and a session that is deleted leaves not
   expect((await server.call(`GET /v1/sessions/${id}/turns`)).status).toBe(404);
 });
 
-test('profiles are each user’s own, checked, and named in a prompt', async () => {
+test('profiles belong to each user, are checked, and named in a prompt', async () => {
   const profile = { systemPrompt: 'Be short.', rules: { tone: 'kind' } };
   expect((await server.call('PUT /v1/profiles/mine', { body: profile })).json).toMatchObject({ name: 'mine', profile });
   expect((await server.call('PUT /v1/profiles/mine', { body: { rules: { 'a/b': '' } } })).status).toBe(400);
@@ -444,7 +444,7 @@ test('profiles are each user’s own, checked, and named in a prompt', async () 
   expect((await server.call('DELETE /v1/profiles/mine')).status).toBe(204);
 });
 
-test('an agent that may do everything needs an isolated place, and in-process sessions have none', async () => {
+test('bypass needs an isolated environment, and in-process sessions have none', async () => {
   const open = await session({ sandbox: 'off' });
   expect((await prompt(server, open, 'plain', { mode: 'bypass' })).json).toMatchObject({
     status: 'failed',
@@ -473,7 +473,7 @@ describe('the token of a turn', () => {
     return (text: string) => prompt(limited, id, text);
   };
 
-  test('is refused after the calls that the server gives it, at the gateway and by its runner’s own', async () => {
+  test('is refused after its maximum number of calls, at the gateway and for calls of its runner', async () => {
     const ask = await served({ tokenUses: 3, pingEveryMs: 10 });
     // The first is what its runner tells of the conversation.
     expect((await ask('spend')).json).toMatchObject({ status: 'failed', error: { message: '200 200 401' } });
@@ -484,7 +484,7 @@ describe('the token of a turn', () => {
     expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });
   });
 
-  test('is refused after the time that the server gives it', async () => {
+  test('is refused after its lifetime', async () => {
     const { json } = await (await served({ tokenMs: 1 }))('plain');
     const message = 'This session token has expired.';
     expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });

@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => model[Symbol.asyncDispose]());
 
-test('without a sandbox, no process, file, event or transcript of an agent holds the key either', async () => {
+test('without a sandbox, no process, file, event or transcript of an agent contains the key either', async () => {
   const { id } = await server.session({ agentKey: 'open', sandbox: 'off' });
   const hangs = model.hangs();
   const turn = prompt(server, id, '#hang');
@@ -46,7 +46,7 @@ test('without a sandbox, no process, file, event or transcript of an agent holds
   expect(model.seen.map(({ key }) => key)).toContain(KEY);
 });
 
-test('a link to /etc in the workspace gives an agent that may do everything nothing of the host', async () => {
+test('a link to /etc in the workspace gives an agent in bypass mode nothing of the host', async () => {
   const { id } = await server.session({ agentKey: 'linked' });
   const { value } = await server.run(id, 'import os\nos.symlink("/etc", "etc")\nos.getcwd()');
   const mode = 'bypass';
@@ -63,7 +63,7 @@ test('a link to /etc in the workspace gives an agent that may do everything noth
   expect(JSON.stringify(ended)).not.toContain(shadow);
 });
 
-test('a link in the place of what a profile brings is not followed when that is laid out', async () => {
+test('a link in place of a profile’s file is not followed when the file is written', async () => {
   const outside = await scratchFolder();
   const profile = { files: { 'notes/read.me': 'of the profile' } };
   expect((await server.call('PUT /v1/profiles/linked', { body: profile })).status).toBeLessThan(300);

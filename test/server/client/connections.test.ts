@@ -23,7 +23,7 @@ async function throughProxy() {
 }
 
 describe('a connection that breaks', () => {
-  it('in the middle of a stream loses no output and doubles none, and the code runs once', async () => {
+  it('in the middle of a stream loses and repeats no output, and the code runs once', async () => {
     const { proxy, session } = await throughProxy();
     await using _ = proxy;
     // The question in the middle is answered after a cut, so that one comes before the end however fast the output is read.
@@ -52,7 +52,7 @@ runs`;
     expect(proxy.connections).toBeGreaterThan(connections + 1);
   });
 
-  it('while code waits for its turn, or runs without a word, is not noticed by who waits', async () => {
+  it('while code is queued, or runs without output, is not noticed by the caller', async () => {
     const { proxy, session } = await throughProxy();
     await using _ = proxy;
     const runs: number[] = [];
@@ -73,7 +73,7 @@ runs`;
     expect(runs).toHaveLength(1);
   });
 
-  it('does not keep an aborted execution from being stopped', async () => {
+  it('does not prevent stopping an aborted execution', async () => {
     const { proxy, session } = await throughProxy();
     await using _ = proxy;
     const abort = new AbortController();
@@ -88,7 +88,7 @@ runs`;
     expect(resultOf(all)).toMatchObject({ status: 'interrupted', stdout: 'ready\n' });
   });
 
-  it('goes on by number where a WebSocket follows the events', async () => {
+  it('resumes by number if a WebSocket follows the events', async () => {
     const { proxy, session } = await throughProxy();
     await using _ = proxy;
     const seen: number[] = [];
@@ -108,8 +108,8 @@ runs`;
   });
 });
 
-describe('a server that is started again', () => {
-  it('tells who waits that the code is lost, and the session goes on', async () => {
+describe('a server that restarts', () => {
+  it('reports lost code to its caller, and the session continues', async () => {
     const dataDir = await scratchFolder();
     const before = await TestServer.start({ dataDir, graceMs: 0 });
     await using proxy = await CuttingProxy.to(before.url);
@@ -133,7 +133,7 @@ describe('a server that is started again', () => {
     expect(await session.run('kept')).toMatchObject({ status: 'ok', value: 5 });
   });
 
-  it('is waited for as long as was said, and then given up', async () => {
+  it('is waited for during the configured time, and then given up', async () => {
     const server = await TestServer.start({ graceMs: 0 });
     const client = await connect({ url: server.url, token: server.token, resumeMs: 200 });
     const session = await client.open();
@@ -155,8 +155,8 @@ describe('a server that is started again', () => {
   });
 });
 
-describe('who may', () => {
-  it('is told by the server’s codes', async () => {
+describe('access', () => {
+  it('errors have the server’s codes', async () => {
     const server = await sharedServer();
     await expect(connect({ url: server.url, token: `${server.token}x` })).rejects.toMatchObject({
       code: 'UNAUTHENTICATED',
@@ -173,7 +173,7 @@ describe('who may', () => {
     await expect(own.tools.create('name: x')).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
-  it('ends with the token, in the middle of following', async () => {
+  it('ends with the token, even while following', async () => {
     const server = await sharedServer();
     const client = await connect({ url: server.url, token: await server.user('ben', 'member'), resumeMs: 1000 });
     const session = await client.open({ agentKey: 'followed' });
@@ -199,7 +199,7 @@ describe('nobody', () => {
 });
 
 describe.each(['url', 'socket'] as const)('by %s', (way) => {
-  it('has sessions that are made, found, changed and deleted', async () => {
+  it('creates, finds, changes and deletes sessions', async () => {
     const client = await connectTo(await sharedServer(), way);
     const labels = { suite: `sessions ${way}` };
     const first = await client.sessions.create({ agentKey: agentKey(), labels });
@@ -216,7 +216,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await expect(client.session(second.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('has the state of a session: checkpoints, forks, history, saving', async () => {
+  it('uses the state of a session: checkpoints, forks, history, saving', async () => {
     const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey(), undo: 4 });
     await session.run('x = 1');
@@ -243,7 +243,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(await session.variables()).toEqual([]);
   });
 
-  it('has the files of a session', async () => {
+  it('uses the files of a session', async () => {
     const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     await session.files.makeFolder('empty/inner');
@@ -261,7 +261,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await expect(read()).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it.each(['session', 'user'])('has the namespaces of a %s, with artifacts of any size', async (whose) => {
+  it.each(['session', 'user'])('uses the namespaces of a %s, with artifacts of any size', async (whose) => {
     const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     const { tools, skills, artifacts, deps } = whose === 'session' ? session : client;
@@ -308,7 +308,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(await deps.status()).toMatchObject({ requirements: [], installed: true });
   });
 
-  it('gives output that went to a file as it comes, and large values', async () => {
+  it('returns output that went to a file as it arrives, and large values', async () => {
     const client = await connectTo(await sharedServer(), way);
     await using session = await client.open({ agentKey: agentKey() });
     const code = 'for n in range(2000): print("x" * 9_999)\nb"y" * 3_000_000';
@@ -321,7 +321,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(truncated?.stdoutBytes).toBeGreaterThan(0);
   });
 
-  it('ends who follows a session that is deleted', async () => {
+  it('ends followers of a deleted session', async () => {
     const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     await session.run('1');
@@ -334,7 +334,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     await expect(session.events().next()).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('leaves no interrupt in the audit log where a reader leaves with the result', async () => {
+  it('leaves no interrupt in the audit log if a reader stops with the result', async () => {
     const server = await sharedServer();
     const client = await connect({ url: server.url, token: server.token });
     const session = await client.open({ agentKey: agentKey() });
@@ -348,7 +348,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(actions).not.toContain('session.interrupt');
   });
 
-  it('leaves nothing with a signal that many executions share', async () => {
+  it('leaves no listener on a signal that many executions share', async () => {
     const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     const { signal } = new AbortController();
@@ -356,7 +356,7 @@ describe.each(['url', 'socket'] as const)('by %s', (way) => {
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
-  it('is closed here alone', async () => {
+  it('closes only this client’s connection', async () => {
     const client = await connectTo(await sharedServer(), way);
     const session = await client.open({ agentKey: agentKey() });
     await session.run('x = 1');

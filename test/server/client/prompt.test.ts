@@ -35,7 +35,7 @@ async function allowWhenAsked(session: ClientSession): Promise<void> {
 const nonEmpty = <T>(some: readonly T[]) => (some.length > 0 ? (some as readonly [T, ...T[]]) : undefined);
 
 describe('session.prompt', () => {
-  it('gives the events of its own turn as they come, and how it ended', async () => {
+  it('yields only the events of its own turn, and the outcome', async () => {
     const session = await open();
     const [one, other] = [session.prompt('ask'), session.prompt('other')];
     const types: string[] = [];
@@ -49,7 +49,7 @@ describe('session.prompt', () => {
     expect(await one.turn).toMatchObject({ status: 'completed', prompt: 'ask' });
   });
 
-  it('stand at the server in the order in which they were given, and one that fails keeps none back', async () => {
+  it('queue at the server in the order of the calls, and a failing one does not block the others', async () => {
     const session = await open();
     const words = Array.from({ length: 12 }, (_, at) => `word ${at}`);
     const [gone, ...turns] = [
@@ -64,12 +64,12 @@ describe('session.prompt', () => {
     expect(began.map(({ prompt }) => prompt)).toEqual(words);
   });
 
-  it('tells a failure as an ending', async () => {
+  it('reports a failure as an outcome', async () => {
     const session = await open();
     expect(await session.prompt('fail').turn).toMatchObject({ status: 'failed', error: { code: expect.any(String) } });
   });
 
-  it('goes on when a permission is decided, and stops by its signal while one waits', async () => {
+  it('continues when a permission is decided, and stops by its signal while one is pending', async () => {
     const session = await open();
     const notices: string[] = [];
     for await (const event of session.prompt('ask')) {
@@ -89,7 +89,7 @@ describe('session.prompt', () => {
     expect(await named.turn).toMatchObject({ status: 'cancelled' });
   });
 
-  it('adds up here to what the server shows after a reload, from whichever event on', async () => {
+  it('reduces to the same state as the server shows after a reload, from any event on', async () => {
     const session = await open();
     await session.prompt('before').turn;
     await session.run('1 + 1');
@@ -119,7 +119,7 @@ describe('session.prompt', () => {
     await states.return?.();
   });
 
-  it('ends for a reader who comes when the server has no events of it any more', async () => {
+  it('ends for a late reader if the server no longer has its events', async () => {
     const session = await open();
     const turn = session.prompt('long ago');
     await turn.turn;
@@ -132,7 +132,7 @@ describe('session.prompt', () => {
     expect(await turn.turn).toMatchObject({ status: 'completed', prompt: 'long ago' });
   });
 
-  it('is refused where the signal was aborted before, and has no transcript where nothing was said', async () => {
+  it('is refused if the signal was aborted before, and has no transcript before its first turn', async () => {
     const session = await open();
     await expect(session.prompt('one', { signal: AbortSignal.abort() }).turn).rejects.toMatchObject({
       code: 'ABORTED',

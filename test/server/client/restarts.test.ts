@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, '..', '..', '..');
 
 describe('docs/library.md', () => {
-  it('has a program of the client that prints what is written below it', async () => {
+  it('has a client program that prints the output below it', async () => {
     const text = readFileSync(join(root, 'docs', 'library.md'), 'utf8');
     const programs = [...text.matchAll(/```ts\n((?:(?!```)[\s\S])*)```\s+```text\n([\s\S]*?)```/g)];
     const [, code = '', output = ''] = programs.find(([, code]) => code?.includes("'cella/client'")) ?? [];
@@ -38,7 +38,7 @@ describe('a server that is killed', () => {
     return { started, url: / at (https?:\S+)/.exec(started.out)?.[1] ?? '' };
   };
 
-  it('in the middle of code is EXECUTION_LOST, what waited behind it is run once by the next, and names are there', async () => {
+  it('during code is EXECUTION_LOST, queued code runs once on the next server, and variables stay', async () => {
     using cella = new Cella();
     const before = await serve(cella);
     await using proxy = await CuttingProxy.to(before.url);

@@ -128,7 +128,7 @@ function follow(id: string, server: Server) {
   return { stop };
 }
 
-test('every server answers for a session that one of them has: JSON, streams, files, changes, deletion', async () => {
+test('every server serves a session that one of them has: JSON, streams, files, changes, deletion', async () => {
   const id = await a.session();
   await a.run(id, 'x = 41');
   expect(await b.run(id, 'x + 1')).toMatchObject({ status: 'ok', value: 42 });
@@ -182,7 +182,7 @@ test('every server answers for a session that one of them has: JSON, streams, fi
   for (const server of [a, b, c]) expect((await server.call(`GET /v1/sessions/${id}`)).status).toBe(404);
 });
 
-test('a WebSocket at any server is one at the server that has the session, to the reason of its end', async () => {
+test('a WebSocket at any server works like one at the owner, including the close reason', async () => {
   const id = await a.session();
   const socket = new WebSocket(`${b.url.replace('http', 'ws')}/v1/sessions/${id}/ws`, {
     headers: { authorization: `Bearer ${b.facts.token}` },
@@ -214,7 +214,7 @@ test('a WebSocket at any server is one at the server that has the session, to th
   expect(status).toBe(401);
 });
 
-test('one key runs once, whichever servers it is sent to at the same time', async () => {
+test('one Idempotency-Key runs once, whichever servers get it at the same time', async () => {
   const id = await a.session();
   await a.run(id, 'n = 0');
   const code = 'import time; time.sleep(0.05); n += 1; n';
@@ -225,7 +225,7 @@ test('one key runs once, whichever servers it is sent to at the same time', asyn
   expect(outcomes.map(({ value }) => value)).toEqual(Array(6).fill(1));
 });
 
-test('who may do what is decided at both: no token, another one’s session, and marks that a client makes up', async () => {
+test('both servers check access: no token, another user’s session, and forged headers', async () => {
   const id = await a.session();
   const none = { authorization: '' };
   expect((await b.call(`GET /v1/sessions/${id}`, { headers: { authorization: 'Bearer x' } })).status).toBe(401);
@@ -263,7 +263,7 @@ test('who may do what is decided at both: no token, another one’s session, and
   expect((await run(b, ids[1])).json.error).toMatchObject({ code: 'QUOTA_EXCEEDED' });
 });
 
-test('a Redis that is restarted under load loses nothing that was acknowledged, and all servers go on', async () => {
+test('a Redis that restarts under load loses nothing acknowledged, and all servers continue', async () => {
   const [one, two] = await Promise.all([a.session(), b.session()]);
   await Promise.all([a.run(one, 'x = 1'), b.run(two, 'x = 2')]);
   const loads = [load(one, 'r1', [b, a]), load(two, 'r2', [c, b])];
@@ -295,7 +295,7 @@ function called(name: string): number[] {
   });
 }
 
-test('a server that stood still for longer than its lease writes nothing more, ends its kernels and tells its clients', async () => {
+test('a server that hung for longer than its lease writes nothing more, ends its kernels and notifies its clients', async () => {
   const id = await c.session();
   await c.run(id, "x = 5\nimport ctypes; ctypes.CDLL(None).prctl(15, b'cella-stood')");
   await saved(c, id);
@@ -340,7 +340,7 @@ test('a server that stood still for longer than its lease writes nothing more, e
   expect(events.slice(ending + 1).some((event) => 'execution' in event && event.execution === execution)).toBe(false);
 });
 
-test('a killed server’s sessions go on at another, from the last save: nothing acknowledged is lost, nothing doubled', async () => {
+test('a killed server’s sessions continue on another, from the last save: nothing acknowledged is lost or repeated', async () => {
   const id = await c.session();
   await c.run(id, 'x = 1');
   await saved(c, id);
@@ -374,7 +374,7 @@ test('a killed server’s sessions go on at another, from the last save: nothing
   expect(seen.slice(0, events.length)).toEqual(events);
 });
 
-test('a server that ends in good order hands its sessions over at once, with all that they have', async () => {
+test('a server that shuts down cleanly hands its sessions over at once, with all their data', async () => {
   const id = await b.session();
   await b.run(id, 'x = 7');
   const follower = follow(id, a);

@@ -26,7 +26,7 @@ async function put(path: string, body: string | ReadableStream): Promise<Respons
 }
 
 describe('files', () => {
-  it('cross in both directions, with the code of the session', async () => {
+  it('are exchanged with the code of the session in both directions', async () => {
     expect((await put(`${at}/files/content?path=in/data.txt`, 'from outside')).status).toBe(200);
     expect(await server.run(id, 'open("in/data.txt").read()')).toMatchObject({ value: 'from outside' });
     expect(await server.run(id, 'open("in/data.txt", "a").write("!")')).toMatchObject({ status: 'ok' });
@@ -44,7 +44,7 @@ describe('files', () => {
     expect((await server.call(`GET ${at}/files/content?path=kept/out.bin`)).status).toBe(404);
   });
 
-  it('have folders that are made with those on the way, for the code to use, and that keep what they hold', async () => {
+  it('have folders that are created with their parents, that the code can use, and that keep their contents', async () => {
     const make = (path: string) => server.call(`POST ${at}/files/folders`, { body: { path } });
     expect((await make('made/for/code')).status).toBe(204);
     const { json } = await server.call<{ files: unknown[] }>(`GET ${at}/files?path=made/for`);
@@ -67,7 +67,7 @@ describe('files', () => {
     for (const path of ['made', 'link', 'tmp']) await server.call(`DELETE ${at}/files?path=${path}&recursive=true`);
   });
 
-  it('may have any size, in bounded memory', async () => {
+  it('can have any size, in bounded memory', async () => {
     const chunk = Buffer.alloc(1024 * 1024, 7);
     const count = 150;
     const hash = createHash('sha256');
@@ -99,7 +99,7 @@ describe('files', () => {
     expect(codeOf((await server.call(`GET ${at}/files?path=etc`)).json)).toBe('INVALID_REQUEST');
   });
 
-  it('are no sockets or pipes, and go also where their names are no text', async () => {
+  it('are not sockets or pipes, and can be deleted even if their names are not text', async () => {
     const odd = 'os.mkdir("odd"); os.mkdir(b"odd/\\xff"); open(b"odd/\\xff/\\xfe", "w").close()';
     await server.run(id, `import os, socket; socket.socket(socket.AF_UNIX).bind("socket"); os.mkfifo("pipe"); ${odd}`);
     for (const path of ['socket', 'pipe']) {
@@ -110,7 +110,7 @@ describe('files', () => {
     expect(await server.run(id, 'os.path.exists("odd")')).toMatchObject({ value: false });
   });
 
-  it('are never shown as a page of the server', async () => {
+  it('are never shown as pages of the server', async () => {
     await put(`${at}/files/content?path=page.html`, '<script>alert(1)</script>');
     const { headers } = await server.fetch(`GET ${at}/files/content?path=page.html`);
     expect(headers.get('content-type')).toBe('application/octet-stream');
@@ -118,7 +118,7 @@ describe('files', () => {
     expect(headers.get('content-security-policy')).toContain('sandbox');
   });
 
-  it('leave nothing behind where the client goes away in the middle', async () => {
+  it('leave nothing behind if the client disconnects in the middle', async () => {
     const leaving = new AbortController();
     const body = new ReadableStream({
       async pull(controller) {
@@ -140,7 +140,7 @@ describe('files', () => {
 });
 
 describe('namespaces', () => {
-  it('have skills that the code uses, and that it made', async () => {
+  it('have skills for the code, and those that the code has created', async () => {
     const source = 'async def run(n):\n    """Doubles."""\n    return n * 2\n';
     const made = await server.call(`POST ${at}/skills`, { body: { name: 'double', source } });
     expect(made).toMatchObject({ status: 201, json: { name: 'double', description: 'Doubles.' } });
@@ -152,7 +152,7 @@ describe('namespaces', () => {
     expect((await server.call(`GET ${at}/skills/double`)).status).toBe(404);
   });
 
-  it('have artifacts of any bytes', async () => {
+  it('have artifacts with any bytes', async () => {
     expect((await put(`${at}/artifacts/note.txt/content?type=text&mediaType=text/plain`, 'hello')).status).toBe(200);
     expect(await server.run(id, 'artifacts.load("note.txt")')).toMatchObject({ value: 'hello' });
     await server.run(id, 'artifacts.save("raw", b"\\x00\\xff")');
@@ -164,7 +164,7 @@ describe('namespaces', () => {
     expect((await put(`${at}/artifacts/${encodeURIComponent('../x')}/content`, 'x')).status).toBe(400);
   });
 
-  it('lock packages where the session does', async () => {
+  it('lock packages if the session does', async () => {
     const { id: locked } = await server.session({ agentKey: 'locked', allowRuntimeDeps: false });
     const path = `/v1/sessions/${locked}/deps`;
     expect((await server.call(`GET ${path}`)).json).toEqual({ deps: [] });

@@ -113,12 +113,12 @@ export function fileFloods(): void {
     return new Set(statuses);
   };
 
-  it('a flood of listings holds up the files of nobody else', { timeout: 300_000 }, async () => {
+  it('a flood of listings does not delay the files of other users', { timeout: 300_000 }, async () => {
     // What is too much is refused at once, and what is not is answered.
     expect(await expectServed(AT_ONCE, list)).toEqual(new Set([200, 429]));
   });
 
-  it('every kind of file work waits in the line of its user, and is refused where that is full', {
+  it('every kind of file request waits in the queue of its user, and is refused if that is full', {
     timeout: 300_000,
   }, async () => {
     const { token, files } = mallory;
@@ -143,7 +143,7 @@ export function fileFloods(): void {
     }
   });
 
-  it('links of many names of two users hold up the files of nobody else', { timeout: 300_000 }, async () => {
+  it('links of many names of two users do not delay the files of others', { timeout: 300_000 }, async () => {
     const follow = async (number: number) => {
       const { files, token } = number % 2 ? mallory : marvin;
       return await server.discard('GET', `${files}?path=${number % 4 < 2 ? 'long0' : 'deep0'}`, token);

@@ -46,102 +46,99 @@ function sameRights(
   start: (dataDir: string) => Promise<TestServer>,
   settings: { readonly executor?: string } = {},
 ): void {
-  it.each(['a named folder', 'its own folder'])(
-    'the server can do what the code can, no more and no less, in %s',
-    async (where) => {
-      const dataDir = shareCache(await scratchFolder());
-      const server = await start(dataDir);
-      const cwd = where === 'a named folder' ? await folderFor(1000) : undefined;
-      // A container shows what was mounted in it before; a sandbox does not.
-      const mounts = cwd !== undefined && settings.executor === 'container' ? [join(cwd, 'in-mount')] : [];
-      for (const at of mounts) {
-        mkdirSync(at);
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'cella-test', at]);
-        onTestFinished(() => void execFileSync('umount', ['-l', at]));
+  it.each(['a named folder', 'its own folder'])('the server can do exactly what the code can, in %s', async (where) => {
+    const dataDir = shareCache(await scratchFolder());
+    const server = await start(dataDir);
+    const cwd = where === 'a named folder' ? await folderFor(1000) : undefined;
+    // A container shows what was mounted in it before; a sandbox does not.
+    const mounts = cwd !== undefined && settings.executor === 'container' ? [join(cwd, 'in-mount')] : [];
+    for (const at of mounts) {
+      mkdirSync(at);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'mode=777', 'cella-test', at]);
+      onTestFinished(() => void execFileSync('umount', ['-l', at]));
+    }
+    const { id } = await server.session({ ...settings, cwd });
+    const agents = join(server.facts.dataDir, 'agents');
+    expect(await server.run(id, WORKS)).toMatchObject({ status: 'ok' });
+    const own = join(agents, readdirSync(agents).find((name) => !name.startsWith('.')) ?? '', 'workspace');
+    const folder = cwd ?? own;
+    // A sandbox shows a named folder as that of its user.
+    const uid = statSync(settings.executor === undefined ? folder : own).uid;
+    expect(uid).toBeGreaterThan(0);
+    const kinds: [name: string, uid: number, mode: number][] = [
+      ['own-600', uid, 0o600],
+      ['own-000', uid, 0o000],
+      ['own-444', uid, 0o444],
+      ['root-600', 0, 0o600],
+      ['root-644', 0, 0o644],
+      ['root-666', 0, 0o666],
+      ['other-640', 1001, 0o640],
+      ['folder-640', statSync(folder).uid, 0o640],
+    ];
+    const folders: [name: string, uid: number, mode: number][] = [
+      ...mounts.map((at): [string, number, number] => [basename(at), 0, 0o777]),
+      ['in-own-700', uid, 0o700],
+      ['in-own-555', uid, 0o555],
+      ['in-root-700', 0, 0o700],
+      ['in-root-755', 0, 0o755],
+      ['in-root-777', 0, 0o777],
+      ['in-root-1777', 0, 0o1777],
+    ];
+    const fill = () => {
+      const names = [folder, ...mounts].flatMap((at) => readdirSync(at).map((name) => join(at, name)));
+      execFileSync('rm', ['-rf', ...names.filter((at) => !mounts.includes(at))]);
+      const put = (at: string, owner: number, mode: number) => {
+        writeFileSync(at, `text of ${at}`);
+        chownSync(at, owner, owner);
+        chmodSync(at, mode);
+      };
+      for (const [name, owner, mode] of kinds) put(join(folder, name), owner, mode);
+      for (const [name, owner, mode] of folders) {
+        mkdirSync(join(folder, name), { recursive: true });
+        put(join(folder, name, 'mine'), uid, 0o644);
+        put(join(folder, name, 'root'), 0, 0o600);
+        chownSync(join(folder, name), owner, owner);
+        chmodSync(join(folder, name), mode);
       }
-      const { id } = await server.session({ ...settings, cwd });
-      const agents = join(server.facts.dataDir, 'agents');
-      expect(await server.run(id, WORKS)).toMatchObject({ status: 'ok' });
-      const own = join(agents, readdirSync(agents).find((name) => !name.startsWith('.')) ?? '', 'workspace');
-      const folder = cwd ?? own;
-      // A sandbox shows a named folder as that of its user.
-      const uid = statSync(settings.executor === undefined ? folder : own).uid;
-      expect(uid).toBeGreaterThan(0);
-      const kinds: [name: string, uid: number, mode: number][] = [
-        ['own-600', uid, 0o600],
-        ['own-000', uid, 0o000],
-        ['own-444', uid, 0o444],
-        ['root-600', 0, 0o600],
-        ['root-644', 0, 0o644],
-        ['root-666', 0, 0o666],
-        ['other-640', 1001, 0o640],
-        ['folder-640', statSync(folder).uid, 0o640],
-      ];
-      const folders: [name: string, uid: number, mode: number][] = [
-        ...mounts.map((at): [string, number, number] => [basename(at), 0, 0o777]),
-        ['in-own-700', uid, 0o700],
-        ['in-own-555', uid, 0o555],
-        ['in-root-700', 0, 0o700],
-        ['in-root-755', 0, 0o755],
-        ['in-root-777', 0, 0o777],
-        ['in-root-1777', 0, 0o1777],
-      ];
-      const fill = () => {
-        const names = [folder, ...mounts].flatMap((at) => readdirSync(at).map((name) => join(at, name)));
-        execFileSync('rm', ['-rf', ...names.filter((at) => !mounts.includes(at))]);
-        const put = (at: string, owner: number, mode: number) => {
-          writeFileSync(at, `text of ${at}`);
-          chownSync(at, owner, owner);
-          chmodSync(at, mode);
-        };
-        for (const [name, owner, mode] of kinds) put(join(folder, name), owner, mode);
-        for (const [name, owner, mode] of folders) {
-          mkdirSync(join(folder, name), { recursive: true });
-          put(join(folder, name, 'mine'), uid, 0o644);
-          put(join(folder, name, 'root'), 0, 0o600);
-          chownSync(join(folder, name), owner, owner);
-          chmodSync(join(folder, name), mode);
-        }
-      };
-      const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
-      const works = {
-        read: { code: 'open(at).read()', api: (files: Files, at: string) => files.read(at) },
-        write: { code: 'replace(at)', api: (files: Files, at: string) => files.write(at, '') },
-        move: {
-          code: 'os.rename(at, at + ".moved")',
-          api: (files: Files, at: string) => files.move(at, `${at}.moved`),
-        },
-        delete: { code: 'os.unlink(at)', api: (files: Files, at: string) => files.remove(at) },
-        list: {
-          code: 'os.listdir(os.path.dirname(at) or ".")',
-          api: (files: Files, at: string) => files.list(at.includes('/') ? (at.split('/')[0] ?? '') : ''),
-        },
-        make: { code: 'os.mkdir(at + ".d")', api: (files: Files, at: string) => files.make(`${at}.d`) },
-      };
-      const byCode: Record<string, unknown> = {};
-      for (const [name, { code }] of Object.entries(works)) {
+    };
+    const paths = [...kinds.map(([name]) => name), ...folders.flatMap(([name]) => [`${name}/mine`, `${name}/root`])];
+    const works = {
+      read: { code: 'open(at).read()', api: (files: Files, at: string) => files.read(at) },
+      write: { code: 'replace(at)', api: (files: Files, at: string) => files.write(at, '') },
+      move: {
+        code: 'os.rename(at, at + ".moved")',
+        api: (files: Files, at: string) => files.move(at, `${at}.moved`),
+      },
+      delete: { code: 'os.unlink(at)', api: (files: Files, at: string) => files.remove(at) },
+      list: {
+        code: 'os.listdir(os.path.dirname(at) or ".")',
+        api: (files: Files, at: string) => files.list(at.includes('/') ? (at.split('/')[0] ?? '') : ''),
+      },
+      make: { code: 'os.mkdir(at + ".d")', api: (files: Files, at: string) => files.make(`${at}.d`) },
+    };
+    const byCode: Record<string, unknown> = {};
+    for (const [name, { code }] of Object.entries(works)) {
+      fill();
+      const ran = await server.run(id, `[at for at in ${JSON.stringify(paths)} if can(lambda: ${code})]`);
+      expect(ran).toMatchObject({ status: 'ok' });
+      byCode[name] = ran.value;
+      // It is no agreement of those who can do nothing, or everything.
+      expect.soft([[], paths], name).not.toContainEqual(ran.value);
+    }
+    const byApi = async (files: Files) => {
+      const done: Record<string, string[]> = {};
+      for (const [name, { api }] of Object.entries(works)) {
         fill();
-        const ran = await server.run(id, `[at for at in ${JSON.stringify(paths)} if can(lambda: ${code})]`);
-        expect(ran).toMatchObject({ status: 'ok' });
-        byCode[name] = ran.value;
-        // It is no agreement of those who can do nothing, or everything.
-        expect.soft([[], paths], name).not.toContainEqual(ran.value);
+        done[name] = [];
+        for (const at of paths) if ((await api(files, at)).status < 300) done[name].push(at);
       }
-      const byApi = async (files: Files) => {
-        const done: Record<string, string[]> = {};
-        for (const [name, { api }] of Object.entries(works)) {
-          fill();
-          done[name] = [];
-          for (const at of paths) if ((await api(files, at)).status < 300) done[name].push(at);
-        }
-        return done;
-      };
-      expect.soft(await byApi(filesOf(server, id))).toEqual(byCode);
-      // The rights of a session that no kernel has woken are known from what lies in its folder alone.
-      await server[Symbol.asyncDispose]();
-      expect.soft(await byApi(filesOf(await start(dataDir), id))).toEqual(byCode);
-    },
-  );
+      return done;
+    };
+    expect.soft(await byApi(filesOf(server, id))).toEqual(byCode);
+    // The rights of a session that no kernel has woken are known from what lies in its folder alone.
+    await server[Symbol.asyncDispose]();
+    expect.soft(await byApi(filesOf(await start(dataDir), id))).toEqual(byCode);
+  });
 }
 
 describe('in a sandbox', () => {
@@ -157,7 +154,7 @@ describe.skipIf(!canRunDocker)('in a container', { timeout: 120_000 }, () => {
   hostileFiles(start, { executor: 'container' });
   sameRights(start, { executor: 'container' });
 
-  it('does not begin in what code has put in the place of its folder meanwhile', async () => {
+  it('does not start in a folder that code has replaced', async () => {
     const cella = await start();
     const [outer, elsewhere] = [await folderFor(1000, 'a', 'a/b'), await folderFor(1000, 'b')];
     writeFileSync(join(elsewhere, 'b', 'canary'), CANARY);
@@ -199,7 +196,7 @@ describe.runIf(root)('on a host that runs as root, below a named folder', () => 
     expect(await cella.run(id, 'import os; print(os.listdir("mounted"))')).toMatchObject({ status: 'ok' });
   });
 
-  it('goes on where the process that reaches files was killed', async () => {
+  it('continues after the file broker was killed', async () => {
     const cella = await TestServer.start();
     const { id } = await cella.session({});
     const files = filesOf(cella, id);
@@ -211,7 +208,7 @@ describe.runIf(root)('on a host that runs as root, below a named folder', () => 
     expect(brokers()).not.toEqual([broker]);
   });
 
-  it('needs no right to trace other processes', { timeout: 60_000 }, async () => {
+  it('does not need the right to trace other processes', { timeout: 60_000 }, async () => {
     const without = ['setpriv', '--bounding-set', '-sys_ptrace'];
     const server = await Server.start(await scratchFolder(), without);
     onTestFinished(() => server.end());
@@ -239,7 +236,7 @@ describe.runIf(root)('on a host that runs as root, below a named folder', () => 
     expect(statuses).toEqual(new Set([200]));
   });
 
-  it('nothing stays open of an upload whose folder has gone meanwhile', async () => {
+  it('nothing stays open of an upload whose folder was removed', async () => {
     const cella = await TestServer.start();
     const folder = await folderFor(1000);
     const { id } = await cella.session({ cwd: folder });
@@ -261,7 +258,7 @@ describe.runIf(root)('on a host that runs as root, below a named folder', () => 
     expect(readdirSync(`${folder}-away`).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  it('watching tells nothing of a folder that the code may not read', async () => {
+  it('watching reports nothing of a folder that the code cannot read', async () => {
     const cella = await TestServer.start();
     const folder = await folderFor(1000);
     mkdirSync(join(folder, 'closed'), { mode: 0o700 });

@@ -150,7 +150,7 @@ async function attack(server: TestServer, id: string, below = ''): Promise<strin
 
 /** `settings` are those of every session. */
 export function hostileFiles(start: () => Promise<TestServer>, settings: Record<string, unknown> = {}): void {
-  it('are not reached through a link in the place of a folder above them, while a kernel is awake', async () => {
+  it('cannot be reached through a link in place of a parent folder, while a kernel is live', async () => {
     const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000, 'a', 'a/b');
@@ -166,7 +166,7 @@ export function hostileFiles(start: () => Promise<TestServer>, settings: Record<
     });
   });
 
-  it('are not reached through a link that the code of another session puts above them', async () => {
+  it('cannot be reached through a link that the code of another session puts above them', async () => {
     const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000, 'a', 'a/b');
@@ -189,7 +189,7 @@ export function hostileFiles(start: () => Promise<TestServer>, settings: Record<
     expect((await filesOf(server, inner.id).write('x', 'x')).status).toBe(200);
   });
 
-  it('are not reached outside while the code swaps folders and links', async () => {
+  it('outside cannot be reached while the code swaps folders and links', async () => {
     const server = await start();
     const { folder, check } = await outside();
     const outer = await folderFor(1000);
@@ -221,7 +221,7 @@ swapping([("d", "l"), ("f/canary", "f/l")], ".swap")`;
     }
   });
 
-  it('are not reached by terminals that begin while the code of another session swaps folders above them', async () => {
+  it('cannot be reached by terminals that start while the code of another session swaps parent folders', async () => {
     const server = await start();
     const [outer, elsewhere] = [await folderFor(1000, 'a', 'a/b'), await openCanaries()];
     const inner = { ...settings, cwd: join(outer, 'a', 'b') };
@@ -249,7 +249,7 @@ swapping([("a", "l")], ".swap")`;
     expect(await server.run(around.id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
   });
 
-  it('are not deleted outside, one by one or with their session, while the code swaps folders and links', async () => {
+  it('outside are not deleted, one by one or with their session, while the code swaps folders and links', async () => {
     const server = await start();
     const elsewhere = await openCanaries();
     // A removal tries to remove a name as an empty folder, and then opens it to empty it. If a link takes the name in between, only
@@ -302,7 +302,7 @@ swapping_and_filling("t", ".swap")`;
     elsewhere.check();
   });
 
-  it('are not lost to a move that was not to replace them, whenever the code makes them', async () => {
+  it('are not overwritten by a move without `replace`, whenever the code creates them', async () => {
     const server = await start();
     const { id } = await server.session(settings);
     // Whoever has made a file and not removed it finds it with a name.
@@ -348,7 +348,7 @@ thread.start()`;
     expect(statuses).toEqual(new Set([200, 409]));
   });
 
-  it('are reached through links that stay inside, as by the code', async () => {
+  it('can be reached through links that stay inside, as by the code', async () => {
     const server = await start();
     const folder = await folderFor(1000);
     const own = await server.session({ ...settings, agentKey: 'own' });
@@ -371,7 +371,7 @@ os.symlink("../../relative/file", "a/b/link")`;
     }
   });
 
-  it('are not reached by links of more names than anybody needs, and nobody waits for that', async () => {
+  it('cannot be reached through links with too many names, and nobody waits for that', async () => {
     const server = await start();
     const { id } = await server.session(settings);
     expect(await server.run(id, LONG_LINKS)).toMatchObject({ status: 'ok' });
@@ -390,7 +390,7 @@ os.symlink("../../relative/file", "a/b/link")`;
     }
   });
 
-  it('are found or refused in words while the code renames all the time', async () => {
+  it('are found or refused with an error while the code renames constantly', async () => {
     const server = await start();
     const { id } = await server.session(settings);
     const begin = `${LONG_LINKS}
@@ -410,7 +410,7 @@ swapping([("one", "other")], ".swap")`;
     expect(await server.run(id, 'os.unlink(".swap")')).toMatchObject({ status: 'ok' });
   });
 
-  it('are told by their names alone where a folder may be read and not searched', async () => {
+  it('are listed by name only if a folder is readable but not searchable', async () => {
     const server = await start();
     const { id } = await server.session(settings);
     const begin = `

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { TestServer } from '../../support/servers/server.ts';
 
-it('a link that code has put in the place of a folder leads nowhere, also after a restart', async () => {
+it('a link with which code has replaced a folder leads nowhere, also after a restart', async () => {
   const [dataDir, outer, secret] = [await scratchFolder(), await scratchFolder(), await scratchFolder()];
   const inner = join(outer, 'a', 'b');
   mkdirSync(inner, { recursive: true });

@@ -81,7 +81,7 @@ class Watch implements AsyncDisposable {
 }
 
 describe('a watch', () => {
-  it('tells what the code and other clients do, in folders that come later too', async () => {
+  it('reports changes by the code and other clients, also in new folders', async () => {
     const { id } = await server.session({ agentKey: 'watched' });
     await using watch = await Watch.begin(id);
     await server.run(id, 'import os; os.makedirs("a/b/c"); open("a/b/c/deep.txt", "w").write("1")');
@@ -104,7 +104,7 @@ describe('a watch', () => {
     );
   });
 
-  it('is of one folder where it says so, as NDJSON or server-sent events', async () => {
+  it('covers one folder on request, as NDJSON or server-sent events', async () => {
     const { id } = await server.session({ agentKey: 'part' });
     await server.run(id, 'import os; os.makedirs("in/side"); os.makedirs("out")');
     const url = `GET /v1/sessions/${id}/files/watch?path=in`;
@@ -128,7 +128,7 @@ describe('a watch', () => {
     expect(sent.at(-1)?.data).toMatchObject({ type: 'created', path: 'side/yes' });
   });
 
-  it('leads nowhere else, and says why', async () => {
+  it('cannot leave the workspace, and says why', async () => {
     const { id } = await server.session({ agentKey: 'nowhere' });
     await server.run(id, 'import os; os.symlink("/etc", "etc"); open("file", "w").close()');
     for (const [path, status] of [
@@ -161,7 +161,7 @@ describe('a watch', () => {
     await rm(outside, { recursive: true });
   });
 
-  it('tells in one word what is too much, costs no memory, and goes on', async () => {
+  it('reports an overflow in one event, uses no memory, and continues', async () => {
     const { id } = await server.session({ agentKey: 'flood' });
     await using watch = await Watch.begin(id);
     await using quiet = await Watch.begin((await server.session({ agentKey: 'quiet' })).id);
@@ -185,7 +185,7 @@ describe('a watch', () => {
     expect(quiet.ended).toBe(false);
   });
 
-  it('watches so many folders, and says when there are more', async () => {
+  it('watches a limited number of folders, and says if there are more', async () => {
     const { id } = await server.session({ agentKey: 'wide' });
     await server.run(id, 'import os\nfor n in range(2100): os.mkdir(f"d{n}")');
     await using watch = await Watch.begin(id);
@@ -193,7 +193,7 @@ describe('a watch', () => {
     expect(watch.seen[0]).toEqual({ type: 'watching', folders: 2000 });
   });
 
-  it('ends with its session, its folder, and the right to see them', async () => {
+  it('ends with its session, its folder, and the right to view them', async () => {
     const { id } = await server.session({ agentKey: 'ending', shares: [{ role: 'member', right: 'view' }] });
     await server.run(id, 'import os; os.mkdir("sub")');
     const sub = await Watch.begin(id, 'sub');

@@ -43,7 +43,7 @@ it.each([
   ['tokens of the session', { sessionTokens: 1000 }, {}],
   ['USD of the user', {}, { modelUsdPerDay: 0.0089 }],
   ['tokens of the user', {}, { modelTokensPerDay: 1000 }],
-])('in %s are not passed by calls at the same time', async (_name, settings, quotas) => {
+])('in %s are not exceeded by concurrent calls', async (_name, settings, quotas) => {
   const { url } = await provide(async (request, response) => {
     await request.toArray();
     response.writeHead(200, { 'content-type': 'application/json' }).end(message('hi', USED));
@@ -61,7 +61,7 @@ it.each([
   expect([counted, input + output]).toEqual([5, 1000]);
 });
 
-it('let a call that does not fit beside another wait for that, and forget it where nobody waits any more', async () => {
+it('make a call wait for another if both do not fit, and forget it if its caller leaves', async () => {
   const provider = await patient();
   const own = await Gateway.open({ settings: { providers: at(provider.url), sessionTokens: 1000 } });
   const token = await (await own.person('ada', KEY)).token();
@@ -115,7 +115,7 @@ async function crammed(settings: Partial<ServerConfig['gateway']> = {}) {
   return { asked, disk, documents, own, statuses, told, userId: person.principal.userId };
 }
 
-it('let no call through while what others came to cannot be written, and have it all when it can', async () => {
+it('allow no call while usage cannot be stored, and store it all later', async () => {
   const { asked, disk, own, statuses, userId } = await crammed({ sessionTokens: 1000 });
   const refused = errorCodes.STORAGE_FAILED.http;
   expect(await statuses(5)).toEqual(['cut off', refused, refused, refused, refused]);
@@ -126,7 +126,7 @@ it('let no call through while what others came to cannot be written, and have it
   expect(await own.models.usage.today(userId)).toMatchObject({ calls: 5, input: 500, output: 500 });
 });
 
-it('tell no sum of a user’s days without what could not be written', async () => {
+it('report no daily usage of a user while some of it cannot be stored', async () => {
   const { disk, own, statuses, userId } = await crammed();
   expect(await statuses(2)).toEqual(['cut off', 'cut off']);
   await expect(own.models.usage.user(userId)).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
@@ -135,7 +135,7 @@ it('tell no sum of a user’s days without what could not be written', async () 
   expect(await own.models.usage.user(userId)).toMatchObject([{ calls: 2, input: 200, output: 200 }]);
 });
 
-it('have what could not be written when the server ends, and its log has what even then cannot be', async () => {
+it('store the rest at shutdown, and log what cannot be stored even then', async () => {
   const { disk, documents, own, statuses, told, userId } = await crammed();
   expect(await statuses(1)).toEqual(['cut off']);
   told.length = 0;
@@ -155,7 +155,7 @@ it.each([
   ['previous_response_id', '/openai/v1/responses', { model: 'gpt-5', previous_response_id: 'resp_1', input: 'x' }],
   ['conversation', '/openai/v1/responses', { model: 'gpt-5', conversation: { id: 'conv_1' }, input: 'x' }],
   ['cached_content', '/gemini/v1beta/models/m:generateContent', { cached_content: 'cachedContents/1', contents: [] }],
-])('let no call through that goes on from what %s names: nobody knows what that comes to', async (name, path, body) => {
+])('allow no call that refers to %s: its cost is unknown', async (name, path, body) => {
   const asked: string[] = [];
   const { url } = await provide(async (request, response) => {
     asked.push(Buffer.concat(await request.toArray()).toString());

@@ -56,7 +56,7 @@ it.each([
   ['OpenAI Responses', '/openai/v1/responses', 0],
   ['OpenAI chat completions', '/openai/v1/chat/completions', 0],
   ['Gemini', '/gemini/v1beta/models/m', 0],
-])('%s: at once and as a stream', async (name, path, cacheWrite) => {
+])('%s: in one response and as a stream', async (name, path, cacheWrite) => {
   for (const stream of [false, true]) {
     const session = `ses_${name}_${stream}`.replaceAll(' ', '_');
     const headers = { authorization: `Bearer ${await ada.token({ session })}` };

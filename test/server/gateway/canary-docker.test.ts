@@ -17,7 +17,7 @@ const stack = new AsyncDisposableStack();
 afterAll(() => stack.disposeAsync());
 
 describe.skipIf(!canRunDocker)('with Docker', { timeout: 300_000 }, () => {
-  test('no setting, log, file or dump of a container holds the key', async () => {
+  test('no setting, log, file or dump of a container contains the key', async () => {
     const [engine, program, runner] = await Promise.all([
       sharedEngineWithImage(),
       sharedProgram('claude'),

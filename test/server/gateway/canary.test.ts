@@ -32,7 +32,7 @@ async function python(code: string, words: string[] = [], env: Record<string, st
 
 const found = (places: CanaryPlaces): string => canariesIn(KEY, places).join(' ');
 
-it('in environments and command lines, those of children too', async () => {
+it('in environments and command lines, also of child processes', async () => {
   expect(found({ processes: [await python('')] })).toBe('');
   expect(found({ processes: [await python('', [], { A: `x${KEY}` })] })).toMatch(/environ$/);
   expect(found({ processes: [await python('', [KEY])] })).toMatch(/cmdline$/);
@@ -43,7 +43,7 @@ it('in environments and command lines, those of children too', async () => {
   await expect.poll(() => found({ processes: [parent] })).toMatch(/environ$/);
 });
 
-it('in memory, and in files that are open and have no name', async () => {
+it('in memory, and in open files without a name', async () => {
   // Put together in the process, so that its command line does not hold it.
   const parts = [...KEY].map((letter) => letter.charCodeAt(0)).join(',');
   expect(found({ processes: [await python('import os')], memory: true })).toBe('');
@@ -79,7 +79,7 @@ it('in files, names and links below a folder, and in texts, in the usual spellin
 const dumps =
   corePattern() === 'core' && !/^Max core file size +\S+ +0 /m.test(readFileSync('/proc/self/limits', 'utf8'));
 
-it.skipIf(!dumps)('in what a crash leaves, which is found whatever it is called', async () => {
+it.skipIf(!dumps)('in core dumps, whatever their names', async () => {
   const folder = await scratchFolder();
   const parts = [...KEY].map((letter) => letter.charCodeAt(0)).join(',');
   const code = `import os, resource; key = ''.join(map(chr, [${parts}]))

@@ -53,7 +53,7 @@ const filesWith = (dataDir: string, text: string): string[] =>
     .filter((path) => readFileSync(path).includes(text));
 
 describe('a credential', () => {
-  it('is the one that its user has set, after a restart too, and nothing is stored in clear', async () => {
+  it('is the one that its user has set, also after a restart, and nothing is stored in clear text', async () => {
     const here = await place();
     const info = await here.again().set(here.ada, 'anthropic', KEY);
     expect(await here.again().reveal(here.ada.userId, 'anthropic')).toBe(KEY);
@@ -64,7 +64,7 @@ describe('a credential', () => {
     expect(JSON.stringify(documents)).not.toContain(KEY);
   });
 
-  it('that is missing is told so, and is never another user’s: a missing key was an empty string', async () => {
+  it('that is missing is reported, and never another user’s is used: a missing key was an empty string', async () => {
     const here = await place();
     const credentials = here.again();
     await credentials.set(here.ada, 'anthropic', KEY);
@@ -79,7 +79,7 @@ describe('a credential', () => {
     }
   });
 
-  it('opens for no other user or provider: a failed decrypt fell through to the shared key', async () => {
+  it('cannot be decrypted for another user or provider: a failed decrypt fell through to the shared key', async () => {
     const here = await place();
     const credentials = here.again();
     const [ada, bob] = [here.ada.userId, here.bob.userId];
@@ -104,7 +104,7 @@ describe('a credential', () => {
     expect(await credentials.reveal(ada, 'anthropic')).toBe(KEY);
   });
 
-  it('is one’s own, or an admin’s to set for another, and goes with its user', async () => {
+  it('belongs to a user, can be set by an admin, and is deleted with the user', async () => {
     const here = await place();
     const credentials = here.again();
     const admin = here.access.localAdmin();
@@ -122,7 +122,7 @@ describe('a credential', () => {
 });
 
 describe('the master key', () => {
-  it('is made once, for its user alone, also by many at once', async () => {
+  it('is created once, readable only for its user, even by many callers at once', async () => {
     const here = await place();
     const umask = process.umask(0);
     const many = Array.from({ length: 8 }, () => here.again());
@@ -158,7 +158,7 @@ describe('the master key', () => {
     }
   });
 
-  it('that was lost leaves a typed error, and setting the credential again mends it', async () => {
+  it('that was lost causes a typed error, and setting the credential again fixes it', async () => {
     const here = await place();
     await here.again().set(here.ada, 'anthropic', KEY);
     rmSync(keyFile(here));
@@ -171,7 +171,7 @@ describe('the master key', () => {
     expect(await here.again().reveal(here.ada.userId, 'anthropic')).toBe(`${KEY}2`);
   });
 
-  it('that is given is used in place of a file, and one that is none is refused without a word of it', async () => {
+  it('in the variable replaces the file, and an invalid one is refused without showing it', async () => {
     const here = await place();
     const masterKey = { current: base64() };
     await here.again({ masterKey }).set(here.ada, 'anthropic', KEY);
@@ -190,7 +190,7 @@ describe('the master key', () => {
 });
 
 describe('a rotation', () => {
-  it('replaces the key in the file, encrypts all anew, and takes back nothing that is set meanwhile', async () => {
+  it('replaces the key in the file, encrypts everything again, and reverts nothing that is set meanwhile', async () => {
     const here = await place();
     const credentials = here.again();
     await credentials.set(here.ada, 'anthropic', KEY);
@@ -209,7 +209,7 @@ describe('a rotation', () => {
     }
   });
 
-  it('changes from the key before to the one that is given', async () => {
+  it('changes from the old key to the given one', async () => {
     const here = await place();
     const [old, current] = [base64(), base64()];
     await here.again({ masterKey: { current: old } }).set(here.ada, 'anthropic', KEY);
@@ -219,7 +219,7 @@ describe('a rotation', () => {
     expect(await here.again({ masterKey: { current } }).reveal(here.ada.userId, 'anthropic')).toBe(KEY);
   });
 
-  it('tells what no key opens, and leaves it and the older keys as they are', async () => {
+  it('reports credentials that no key decrypts, and keeps them and the older keys', async () => {
     const here = await place();
     await here.again({ masterKey: { current: base64() } }).set(here.bob, 'openai', KEY);
     const credentials = here.again();
@@ -244,7 +244,7 @@ describe('over REST and from the command line', () => {
     };
   });
 
-  it('one sets, lists and deletes one’s own; no answer, audit entry or error has a piece of the key', async () => {
+  it('users set, list and delete their own; no answer, audit entry or error has a part of the key', async () => {
     const token = await server.user('ada', 'member');
     const told: string[] = [];
     const call = async (what: string, options: { body?: unknown; token?: string } = {}) => {
@@ -268,7 +268,7 @@ describe('over REST and from the command line', () => {
     expect(filesWith(server.facts.dataDir, 'CANARY')).toEqual([]);
   });
 
-  it('the key is read from stdin, or typed unseen, and never an argument', async () => {
+  it('the key is read from stdin or a hidden prompt, and never from an argument', async () => {
     const env = { CELLA_URL: server.url, CELLA_TOKEN: server.token };
     const run = async (words: string[], options: { input?: string; terminal?: boolean } = {}) => {
       const started = cella.start(['credentials', ...words], { env, input: '', ...options });

@@ -142,7 +142,7 @@ describe('a stream', () => {
   });
 });
 
-describe('an answer that is no stream', () => {
+describe('an answer without a stream', () => {
   const answer = (text: string) =>
     `{"type":"message","content":[{"type":"tool_use","input":${text}}],"usage":{"input_tokens":1,"output_tokens":2}}`;
 
@@ -165,7 +165,7 @@ it('an error without end is cut off', async () => {
   expect([status, JSON.parse(text).error.message]).toEqual([502, expect.stringContaining('its error is larger than')]);
 });
 
-it('answers that are held for one session have a sum that they do not pass', async () => {
+it('the answers held for one session have a total limit', async () => {
   const began: (() => void)[] = [];
   const filled = Array.from({ length: 6 }, () => new Promise<void>((resolve) => began.push(resolve)));
   send = async (response) => {

@@ -39,7 +39,7 @@ describe.each([
   ['OpenAI chat completions', '/openai/v1/chat/completions', { model: 'gpt-4.1', messages: chat }],
   ['Gemini', gemini, { contents }],
 ])('%s', (name, path, body) => {
-  it.each(['at once', 'as a stream'])('comes back %s, and is counted for the session and the user', async (how) => {
+  it.each(['at once', 'as a stream'])('returns %s, and is counted for the session and the user', async (how) => {
     const stream = how === 'as a stream';
     const session = `ses_${name}_${how}`.replaceAll(' ', '_');
     const token = await ada.token({ session });
@@ -61,8 +61,8 @@ describe.each([
   });
 });
 
-describe('what the provider is asked', () => {
-  it('has the real key, and nothing that the agent has sent as one', async () => {
+describe('the request to the provider', () => {
+  it('has the real key, and none from the agent', async () => {
     const seen: { headers: Record<string, unknown>; url: string }[] = [];
     const { url } = await provide((request, response) => {
       seen.push({ headers: request.headers, url: request.url ?? '' });
@@ -109,7 +109,7 @@ describe('what the provider is asked', () => {
     expect(JSON.stringify(seen)).not.toContain(token);
   });
 
-  it('goes over connections that are kept', async () => {
+  it('reuses connections', async () => {
     const sockets = new Set<unknown>();
     const { url } = await provide((request, response) => {
       sockets.add(request.socket);
@@ -122,7 +122,7 @@ describe('what the provider is asked', () => {
     expect(sockets.size).toBe(1);
   });
 
-  it('is what the agent has sent, byte for byte', async () => {
+  it('is the agent’s request, byte for byte', async () => {
     const bodies: string[] = [];
     const { url } = await provide(async (request, response) => {
       bodies.push(Buffer.concat(await request.toArray()).toString());
@@ -137,7 +137,7 @@ describe('what the provider is asked', () => {
 });
 
 describe('usage', () => {
-  it('is there after a restart, and the token too', async () => {
+  it('is kept after a restart, and so is the token', async () => {
     const settings = { providers: at(model.url) };
     const first = await Gateway.open({ settings });
     const person = await first.person('ada', KEY);
@@ -152,13 +152,13 @@ describe('usage', () => {
     expect(day).toMatchObject({ calls: 2, day: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) });
   });
 
-  it('of many calls at once is all there', async () => {
+  it('of many concurrent calls is complete', async () => {
     const token = await ada.token({ session: 'ses_many' });
     await Promise.all(Array.from({ length: 12 }, () => gateway.messages(token, { stream: true })));
     expect(await gateway.models.usage.session('ses_many')).toMatchObject({ calls: 12, input: 144, output: 84 });
   });
 
-  it('of a model without a price is counted in tokens', async () => {
+  it('of a model without a price is counted only in tokens', async () => {
     const token = await ada.token({ session: 'ses_unknown' });
     await gateway.messages(token, { body: { model: 'claude-tomorrow', max_tokens: 9, messages: chat } });
     expect(await gateway.models.usage.session('ses_unknown')).toMatchObject({
@@ -169,7 +169,7 @@ describe('usage', () => {
     });
   });
 
-  it('of an agent that goes away in the middle is estimated, and its call to the provider ends', async () => {
+  it('of an agent that disconnects is estimated, and its call to the provider ends', async () => {
     const ended = Promise.withResolvers<void>();
     const { url } = await provide((request, response) => {
       request.resume();
@@ -196,29 +196,32 @@ describe('budgets', () => {
     ['tokens of the session', { sessionTokens: 10 }, {}],
     ['USD of the user', {}, { modelUsdPerDay: 0.0001 }],
     ['tokens of the user', {}, { modelTokensPerDay: 10 }],
-  ])('in %s end further calls before they are made, in the provider’s own words', async (name, settings, quotas) => {
-    const own = await Gateway.open({ settings: { providers: at(model.url), ...settings } });
-    const token = await (await own.person('ada', KEY, quotas)).token();
-    expect((await own.messages(token)).status).toBe(200);
-    const asked = model.getRequests().length;
-    const { status, text, headers } = await own.messages(token);
-    expect(status).toBe(429);
-    expect(JSON.parse(text)).toMatchObject({ type: 'error', error: { type: 'rate_limit_error' } });
-    expect(headers['x-should-retry']).toBe('false');
-    expect(text).toMatch(/may (spend|use) [\d.]+/);
-    // That of a session is for its whole life, and that of a user the same in every session.
-    const [helps, not] = name.endsWith('session') ? ['another session', 'next day'] : ['next day', 'another session'];
-    expect(text).toContain(helps);
-    expect(text).not.toContain(not);
-    expect(model.getRequests()).toHaveLength(asked);
-    const { text: other } = await own.ask('/openai/v1/responses', {
-      headers: { authorization: `Bearer ${token}` },
-      body: { model: 'gpt-5', input: 'x' },
-    });
-    expect(JSON.parse(other).error.code).toBe('insufficient_quota');
-  });
+  ])(
+    'in %s stop further calls before they are made, with an error in the provider’s format',
+    async (name, settings, quotas) => {
+      const own = await Gateway.open({ settings: { providers: at(model.url), ...settings } });
+      const token = await (await own.person('ada', KEY, quotas)).token();
+      expect((await own.messages(token)).status).toBe(200);
+      const asked = model.getRequests().length;
+      const { status, text, headers } = await own.messages(token);
+      expect(status).toBe(429);
+      expect(JSON.parse(text)).toMatchObject({ type: 'error', error: { type: 'rate_limit_error' } });
+      expect(headers['x-should-retry']).toBe('false');
+      expect(text).toMatch(/may (spend|use) [\d.]+/);
+      // That of a session is for its whole life, and that of a user the same in every session.
+      const [helps, not] = name.endsWith('session') ? ['another session', 'next day'] : ['next day', 'another session'];
+      expect(text).toContain(helps);
+      expect(text).not.toContain(not);
+      expect(model.getRequests()).toHaveLength(asked);
+      const { text: other } = await own.ask('/openai/v1/responses', {
+        headers: { authorization: `Bearer ${token}` },
+        body: { model: 'gpt-5', input: 'x' },
+      });
+      expect(JSON.parse(other).error.code).toBe('insufficient_quota');
+    },
+  );
 
-  it('in USD let no model pass that has no price', async () => {
+  it('in USD allow no model without a price', async () => {
     const own = await Gateway.open({ settings: { providers: at(model.url), sessionUsd: 5 } });
     const token = await (await own.person('ada', KEY)).token();
     const { status, text } = await own.messages(token, { body: { model: 'claude-tomorrow', messages: chat } });
@@ -235,7 +238,7 @@ describe('budgets', () => {
 });
 
 describe('allowed models', () => {
-  it('are the ones that are named, by pattern, in every wire format', async () => {
+  it('are the configured ones, by pattern, in every wire format', async () => {
     const models = ['anthropic=claude-haiku-*', 'openai=gpt-5-mini', 'gemini=gemini-2.5-flash*'];
     const own = await Gateway.open({ settings: { providers: at(model.url), models } });
     const token = await (await own.person('ada', KEY)).token();
@@ -259,7 +262,7 @@ describe('allowed models', () => {
 });
 
 describe('keys just in time', () => {
-  it('are given to who holds a good token, and then there is no gateway; with the gateway they are not given', async () => {
+  it('are returned for a valid token, and then there is no gateway; with the gateway they are not returned', async () => {
     const own = await Gateway.open({ settings: { providers: at(model.url), keys: 'just-in-time' } });
     const token = await (await own.person('ada', KEY)).token();
     expect(await own.models.giveKey({ token, provider: 'anthropic' })).toBe(KEY);
@@ -285,7 +288,7 @@ it.each([
     '{"model":"gpt-4.1","stream_options" : {"include_obfuscation":false} ,"stream":true,"messages":[]}',
   ],
   ['wants none', '{"model":"gpt-4.1","stream":true,"stream_options":null,"messages":[]}'],
-])('a stream of chat completions tells what it has used, also where the agent %s', async (_what, body) => {
+])('a stream of chat completions reports its usage, even if the agent %s', async (_what, body) => {
   const heard = Promise.withResolvers<string>();
   const { url } = await provide(async (request, response) => {
     heard.resolve(Buffer.concat(await request.toArray()).toString());

@@ -48,7 +48,7 @@ describe('paths', () => {
     '/gemini/v1beta/models/a%2fb:generateContent',
     '/gemini/v1beta/models/gemini-2.5-pro:batchGenerateContent',
     '/gemini/v1beta/tunedModels/x:generateContent',
-  ])('%s leads nowhere', async (path) => {
+  ])('%s gets a 404', async (path) => {
     const before = asked.length;
     const { status, text } = await gateway.ask(path, { headers: { 'x-api-key': token }, body });
     expect(status).toBe(404);
@@ -56,15 +56,12 @@ describe('paths', () => {
     expect(asked).toHaveLength(before);
   });
 
-  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET'])(
-    'the method %s leads nowhere where POST does',
-    async (method) => {
-      const { status } = await gateway.ask('/anthropic/v1/messages', { method, headers: { 'x-api-key': token } });
-      expect(status).toBe(404);
-    },
-  );
+  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET'])('the method %s gets a 404 instead of POST', async (method) => {
+    const { status } = await gateway.ask('/anthropic/v1/messages', { method, headers: { 'x-api-key': token } });
+    expect(status).toBe(404);
+  });
 
-  it('of others are left to others', async () => {
+  it('of other handlers are passed on', async () => {
     for (const path of [
       '/',
       '/mcp',
@@ -76,7 +73,7 @@ describe('paths', () => {
     }
   });
 
-  it('take nothing along of a query that could name another host or key', async () => {
+  it('drop a query that could name another host or key', async () => {
     await gateway.messages(token);
     const path = '/anthropic/v1/messages?beta=true&key=&host=evil&beta=%0d%0ax-evil:1&url=http://evil';
     const { status } = await gateway.ask(path.replace('key=', `key=${token}`), {
@@ -128,7 +125,7 @@ describe('tokens', () => {
     }
   });
 
-  it('that are revoked in the middle of a stream let it end, and nothing after it begins', async () => {
+  it('that are revoked in the middle of a stream let it end, and nothing after it starts', async () => {
     const began = Promise.withResolvers<ServerResponse>();
     const { url } = await provide((request, response) => {
       request.resume();
@@ -146,7 +143,7 @@ describe('tokens', () => {
     expect((await own.messages(good)).status).toBe(401);
   });
 
-  it('of a user who is disabled do not work from the next call on', async () => {
+  it('of a disabled user are refused from the next call on', async () => {
     const own = await Gateway.open({ settings: { providers: at(address) } });
     const good = await (await own.person('ada', KEY)).token();
     await own.access.users.update(own.access.localAdmin(), 'ada', { disabled: true });
@@ -155,7 +152,7 @@ describe('tokens', () => {
 });
 
 describe('two users at once', () => {
-  it('each use their own key and never the other’s, and who has none uses nobody’s', async () => {
+  it('each use their own key and never the other’s, and a user without a key uses nobody’s', async () => {
     const { url } = await provide(async (request, response) => {
       const text = Buffer.concat(await request.toArray()).toString();
       const who = /"content":"(\w+)"/.exec(text)?.[1];
@@ -189,7 +186,7 @@ describe('two users at once', () => {
 });
 
 describe('bodies', () => {
-  it('that are too large are refused, with a length and without', async () => {
+  it('that are too large are refused, with and without a length', async () => {
     const large = Buffer.alloc(200_000, 0x20);
     const headers = { 'x-api-key': token };
     const said = await gateway.ask('/anthropic/v1/messages', { headers, body: large });
@@ -224,7 +221,7 @@ describe('bodies', () => {
     expect(asked).toHaveLength(before);
   });
 
-  it('that are laborious to read are not read but for what is looked at, and pass as they are', async () => {
+  it('that are expensive to parse are only partly parsed, and pass unchanged', async () => {
     const parse = vi.spyOn(JSON, 'parse');
     const laborious = `{"model":"gpt-5","messages":[${'{},'.repeat(30_000)}{}]}`;
     const { status } = await gateway.ask('/anthropic/v1/messages', {
@@ -237,7 +234,7 @@ describe('bodies', () => {
     expect(longest).toBeLessThan(laborious.length / 10);
   });
 
-  it('whose length is told in two ways are refused by the server itself', async () => {
+  it('whose length is given in two ways are refused', async () => {
     const before = asked.length;
     const lines = [
       'POST /anthropic/v1/messages HTTP/1.1',
@@ -256,7 +253,7 @@ describe('bodies', () => {
 });
 
 describe('a flood of calls', () => {
-  it('is held up at a sum of bytes, whether or not its bodies ever end, and has room again when they are gone', async () => {
+  it('waits at a total of bytes, even if its bodies never end, and continues when they are gone', async () => {
     const lines = ['POST /anthropic/v1/messages HTTP/1.1', 'host: x', `x-api-key: ${token}`];
     const head = [...lines, 'content-type: application/json', 'content-length: 99000'].join('\r\n');
     const sockets = Array.from({ length: 6 }, () => connect(gateway.socket));
@@ -269,7 +266,7 @@ describe('a flood of calls', () => {
     await expect.poll(async () => (await gateway.messages(token)).status).toBe(200);
   });
 
-  it('is held up at a number of them for each session', async () => {
+  it('waits at a number of calls per session', async () => {
     const held: ServerResponse[] = [];
     const { url } = await provide((request, response) => {
       request.resume();
@@ -357,7 +354,7 @@ describe('a provider', () => {
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': helps } });
   });
 
-  it('that cannot be reached is tried here, and whoever asks is told not to try again', async () => {
+  it('that cannot be reached is retried here, and the agent is asked not to retry', async () => {
     const { url, server } = await provide(() => {});
     server.close();
     const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: patient });
@@ -367,14 +364,14 @@ describe('a provider', () => {
     expect(own.models.gateway.refused.take('trn_ada')).toMatchObject({ code: 'PROVIDER_FAILED' });
   });
 
-  it('that tells the key in a stream, in two pieces, is cut off before the second', async () => {
+  it('that sends the key in a stream, in two parts, is cut off before the second', async () => {
     const { reply } = await withProvider((response) => {
       sse(response).write(`data: ${KEY.slice(0, 12)}`, () => setImmediate(() => response.end(KEY.slice(12))));
     });
     expect(reply instanceof Error ? reply.message : reply.text).not.toContain(KEY);
   });
 
-  it('has its own errors and headers passed on, without cookies and without the key', async () => {
+  it('keeps its errors and headers, without cookies and without the key', async () => {
     const { reply } = await withProvider((response) => {
       const headers = { 'retry-after': '7', 'anthropic-ratelimit-requests-remaining': '0', 'request-id': `req ${KEY}` };
       const more = { 'set-cookie': 'a=b', 'x-echo': KEY, 'content-type': 'application/json', 'x-should-retry': 'true' };
@@ -387,14 +384,14 @@ describe('a provider', () => {
     for (const name of ['set-cookie', 'x-echo', 'request-id']) expect(reply.headers).not.toHaveProperty(name);
   });
 
-  it('that is not there is told by what is wrong', async () => {
+  it('that is unreachable is reported with the reason', async () => {
     const own = await Gateway.open({ settings: { providers: at('http://127.0.0.1:1') } });
     const { status, text } = await own.messages(await (await own.person('ada', KEY)).token());
     expect(status).toBe(502);
     expect(text).toContain('ECONNREFUSED');
   });
 
-  it('that answers without end is cut off', async () => {
+  it('that sends an endless answer is cut off', async () => {
     const { url } = await provide((request, response) => {
       request.resume();
       sse(response);
@@ -421,8 +418,8 @@ async function answerNext(held: ServerResponse[]): Promise<void> {
   held.at(-1)?.writeHead(200, { 'content-type': 'application/json' }).end(message('hi'));
 }
 
-describe('calls that leave', () => {
-  it('while their token is looked at give back their place', async () => {
+describe('calls that disconnect', () => {
+  it('while their token is checked free their place', async () => {
     const own = await Gateway.open({ settings: { providers: at(address) }, mostCalls: 1 });
     const shown = await (await own.person('ada', KEY)).token();
     const { sessionTokens } = own.access;
@@ -443,7 +440,7 @@ describe('calls that leave', () => {
     await expect.poll(async () => (await own.messages(shown)).status).toBe(200);
   });
 
-  it('before they are answered count for a budget with what they have said', async () => {
+  it('before they are answered count towards a budget with what they have said', async () => {
     const arrived = Promise.withResolvers<void>();
     const { url } = await provide((request) => request.resume().on('end', () => arrived.resolve()));
     const other = await Gateway.open({ settings: { providers: at(url), sessionTokens: 1000 } });

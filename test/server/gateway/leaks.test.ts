@@ -63,7 +63,7 @@ describe('a key', () => {
   });
 
   it.each([1, 3, 20])(
-    'over several events, %i characters in each, is cut off at what all keys begin with',
+    'over several events, %i characters in each, is cut off after the common prefix of keys',
     async (size) => {
       const pieces = other.match(new RegExp(`.{1,${size}}`, 'g')) ?? [];
       const { said, text } = await told(
@@ -74,7 +74,7 @@ describe('a key', () => {
     },
   );
 
-  it('that only begins, and goes on as another text, is no key, and nothing of it is lost', async () => {
+  it('that only begins, and continues as other text, is not a key, and nothing is lost', async () => {
     const pieces = ['The key begins with sk-ant-', 'api03', ' and', ' goes on.'];
     const { said, text } = await told(
       (response) => void sse(response).end(start + pieces.map((piece) => data(delta(piece))).join('') + stop),
@@ -83,7 +83,7 @@ describe('a key', () => {
     expect(text).toContain('message_stop');
   });
 
-  it('is held back in JSON, in errors and in headers, plain and escaped', async () => {
+  it('is not passed on in JSON, in errors and in headers, plain and escaped', async () => {
     for (const as of [other, hex, other.replace('/', '\\/')]) {
       const body = message(other).replace(other, as);
       const whole = await told((response) => void json(response).end(body), false);
@@ -103,7 +103,7 @@ describe('a key', () => {
   });
 });
 
-describe('whether a refusal of the provider’s is worth another try', () => {
+describe('whether a refusal of the provider can be retried', () => {
   it.each([
     [400, 'false'],
     [401, 'false'],

@@ -109,7 +109,7 @@ const reaching: readonly [string, string, object][] = [
   ['cachedContent', GEMINI, gemini({ cachedContent: 'cachedContents/1' })],
 ];
 
-describe('what makes the provider reach other hosts', () => {
+describe('features that make the provider reach other hosts', () => {
   it.each(reaching)('%s of %s is refused without a network, and passes with one', async (place, path, body) => {
     for (const [open, allowed] of [
       [{ settings: { providers: at(address) }, expected: { hasNetwork: false } }, false],
@@ -128,7 +128,7 @@ describe('what makes the provider reach other hosts', () => {
     }
   });
 
-  it('is none of what a request brings along itself, nor a tool that the agent runs', async () => {
+  it('do not include content of the request itself, or tools that the agent runs', async () => {
     const gateway = await Gateway.open({ settings: { providers: at(address) } });
     const headers = { 'x-api-key': await (await gateway.person('ada', 'sk-test-0123456789')).token() };
     const data = 'data:image/png;base64,AAAA';

@@ -101,8 +101,8 @@ async function callsUntilRefused(at: Thinking, token: string, way: Way, ms = WOR
 const tokenOf = (person: Person) => person.token({ session: 'ses_1' });
 const usedBy = ({ own }: Thinking) => own.models.usage.session('ses_1');
 
-describe('an agent that hangs up before the last event', () => {
-  it.each(Object.entries(ways))('of %s passes no budget by thoughts that nobody sees', async (_name, way) => {
+describe('an agent that disconnects', () => {
+  it.each(Object.entries(ways))('of %s exceeds no budget with hidden reasoning', async (_name, way) => {
     const provider = await thinking({ sessionTokens: 3.5 * MADE });
     const calls = await callsUntilRefused(provider, await tokenOf(provider.person), way);
     expect(calls).toBe(4);
@@ -110,7 +110,7 @@ describe('an agent that hangs up before the last event', () => {
     expect(used).toMatchObject({ calls, output: calls * MADE, estimated: calls });
   });
 
-  it('passes none in USD, and none by leaving before there is an answer', async () => {
+  it('exceeds none in USD, and none by disconnecting before the answer', async () => {
     // Output is 15 USD a million.
     const provider = await thinking({ sessionUsd: 3.5 * MADE * 15e-6 });
     provider.state.answer = () => {};
@@ -118,21 +118,21 @@ describe('an agent that hangs up before the last event', () => {
     expect(await usedBy(provider)).toMatchObject({ calls: 4, output: 4 * MADE });
   });
 
-  it('is counted all that it wanted where the answer is no stream: that is made whether or not anybody waits', async () => {
+  it('is charged the largest possible answer without a stream, because the provider completes it anyway', async () => {
     const provider = await thinking({ sessionTokens: 3.5 * MOST });
     provider.state.answer = () => {};
     expect(await callsUntilRefused(provider, await tokenOf(provider.person), whole, 1)).toBe(4);
     expect(await usedBy(provider)).toMatchObject({ calls: 4, output: 4 * MOST, estimated: 4 });
   });
 
-  it('has what each of several answers at once may come to', async () => {
+  it('is charged for each of several answers', async () => {
     const provider = await thinking({});
     const { path, body, begins } = ways['OpenAI chat completions'] ?? whole;
     await askAndLeave(provider, await tokenOf(provider.person), { path, body: { ...body, n: 3 }, begins }, WORKED_MS);
     await expect.poll(() => usedBy(provider)).toMatchObject({ calls: 1, output: 3 * MADE });
   });
 
-  it('pays for what went in as for what is dearest: nobody has told that it was not written to a cache', async () => {
+  it('is charged the highest input price, because nobody has reported that nothing was written to a cache', async () => {
     const provider = await thinking({});
     provider.state.answer = () => {};
     await askAndLeave(provider, await tokenOf(provider.person), messages, WORKED_MS);
@@ -143,14 +143,14 @@ describe('an agent that hangs up before the last event', () => {
   });
 });
 
-it('a person who stops a long answer early pays for the time that it took, and not for all that was reserved', async () => {
+it('a person who stops a long answer early is charged for the elapsed time, not for the reservation', async () => {
   const provider = await thinking({});
   const way = { ...messages, body: { ...claude, stream: true, max_tokens: 32_000 } };
   await askAndLeave(provider, await tokenOf(provider.person), way, 3000);
   await expect.poll(() => usedBy(provider)).toMatchObject({ calls: 1, input: 50, output: 2500, estimated: 1 });
 });
 
-describe('an answer is counted', () => {
+describe('an answer is charged', () => {
   const asked = async (provider: Thinking, way: Way = messages) => {
     provider.state.begins = way.begins;
     const headers = { authorization: `Bearer ${await tokenOf(provider.person)}` };
@@ -172,7 +172,7 @@ describe('an answer is counted', () => {
     expect(output).toBeGreaterThanOrEqual(5000);
   });
 
-  it('where the provider closes the connection without a word, and not where there never was one', async () => {
+  it('if the provider closes the connection without a word, but not if there was no connection', async () => {
     const server = createServer((socket: Socket) => void socket.once('data', () => socket.resetAndDestroy()));
     const { promise, resolve } = Promise.withResolvers<void>();
     server.listen(0, '127.0.0.1', resolve);
@@ -189,7 +189,7 @@ describe('an answer is counted', () => {
     }
   });
 
-  it('where it comes in a form that cannot be read here, and no other form can be asked for', async () => {
+  it('if its format cannot be read here, and no other can be requested', async () => {
     const provider = await thinking({});
     const targets: string[] = [];
     provider.state.answer = (response) => {
@@ -203,7 +203,7 @@ describe('an answer is counted', () => {
     expect(await usedBy(provider)).toMatchObject({ calls: 1, output: 2 * MOST, estimated: 1 });
   });
 
-  it('as it was told where the agent hangs up after the last event', async () => {
+  it('as reported if the agent disconnects after the last event', async () => {
     const provider = await thinking({});
     provider.state.answer = (response, begins) => {
       const told = sse({ type: 'message_delta', usage: { output_tokens: 20 } }) + sse({ type: 'message_stop' });
@@ -217,7 +217,7 @@ describe('an answer is counted', () => {
     await expect.poll(() => usedBy(provider)).toMatchObject({ calls: 1, input: 50, output: 20, estimated: 0 });
   });
 
-  it('where the server ends in the middle of it, though the agent stays: before its storage is closed', async () => {
+  it('if the server ends in the middle of it and the agent stays: before its storage closes', async () => {
     const provider = await thinking({});
     const reply = asked(provider).catch(() => {});
     await provider.state.arrival.promise;

@@ -15,7 +15,7 @@ const events = async (id: string, after = 0): Promise<Numbered[]> =>
 const codeOf = ({ json }: Answer): unknown => (json.error as { code?: string } | undefined)?.code;
 
 describe('execute', () => {
-  it('answers with one JSON result, and keeps the names', async () => {
+  it('responds with one JSON result, and keeps the variables', async () => {
     const { id } = await server.session({ agentKey: 'json' });
     expect(await server.run(id, 'print("a"); x = 41')).toMatchObject({ status: 'ok', stdout: 'a\n', replayed: false });
     expect(await server.run(id, 'x + 1')).toMatchObject({ status: 'ok', value: 42, repr: '42', number: 2 });
@@ -23,7 +23,7 @@ describe('execute', () => {
     expect(await server.run(id, '1/0')).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError' } });
   });
 
-  it('has the environment that its session was made with, and none of the server', async () => {
+  it('has the environment of its session, and none of the server', async () => {
     const { id } = await server.session({ agentKey: 'env', env: { GIVEN: 'a "quoted" word', EMPTY: '' } });
     process.env.CELLA_TEST_OF_THE_SERVER = 'x';
     const names = '("GIVEN", "EMPTY", "CELLA_TEST_OF_THE_SERVER")';
@@ -65,7 +65,7 @@ describe('execute', () => {
     expect(seen.at(-1)).toBe('result');
   });
 
-  it('runs once for one Idempotency-Key, however often and at the same time it is asked', async () => {
+  it('runs once for one Idempotency-Key, however often and concurrently it is sent', async () => {
     const { id } = await server.session({ agentKey: 'once' });
     await server.run(id, 'n = 0');
     const ask = (code = 'n += 1; n') =>
@@ -80,7 +80,7 @@ describe('execute', () => {
     expect(await server.call(`POST /v1/sessions/${id}/execute`, bad)).toMatchObject({ status: 400 });
   });
 
-  it('goes on when the client goes away, and stops where the client asked for that', async () => {
+  it('continues when the client disconnects, and stops if the client requested that', async () => {
     const { id } = await server.session({ agentKey: 'gone' });
     const leave = async (more: Record<string, unknown>, accept: string) => {
       const leaving = new AbortController();
@@ -110,7 +110,7 @@ describe('execute', () => {
     expect(await leave({ stopWhenGone: true }, 'application/x-ndjson')).toMatchObject({ status: 'interrupted' });
   });
 
-  it('is interrupted from elsewhere', async () => {
+  it('can be interrupted by another client', async () => {
     const { id } = await server.session({ agentKey: 'stop' });
     const response = await server.fetch(`POST /v1/sessions/${id}/execute`, {
       body: { code: 'print("go")\nwhile True: pass' },
@@ -125,7 +125,7 @@ describe('execute', () => {
 });
 
 describe('events', () => {
-  it('are numbered without a gap, on pages and in streams from any point', async () => {
+  it('are numbered without gaps, on pages and in streams from any number', async () => {
     const { id } = await server.session({ agentKey: 'pages' });
     for (let cell = 0; cell < 5; cell++) await server.run(id, `print(${cell})`);
     const all = await events(id);
@@ -151,7 +151,7 @@ describe('events', () => {
     expect(parts.map(({ data }) => data)).toEqual(all.slice(9));
   });
 
-  it('miss nothing and come once for a reader that reconnects again and again', async () => {
+  it('arrive exactly once for a reader that reconnects again and again', async () => {
     const { id } = await server.session({ agentKey: 'reconnects' });
     const running = server.run(id, 'for i in range(2000): print(i, flush=i % 20 == 0)');
     const seen: Numbered[] = [];
@@ -175,7 +175,7 @@ describe('events', () => {
 });
 
 describe('state', () => {
-  it('can be looked at, kept, gone back to and forked', async () => {
+  it('can be read, saved, restored and forked', async () => {
     const { id } = await server.session({ agentKey: 'state', undo: 3 });
     const at = `/v1/sessions/${id}`;
     await server.run(id, 'x = 1');
@@ -212,7 +212,7 @@ describe('state', () => {
     expect((await server.call(`GET ${at}/history`)).json).toHaveProperty('history.0.code', 'x = 1');
   });
 
-  it('is listed by what it does now and by whose it is', async () => {
+  it('is listed by its state and its owner', async () => {
     const [asleep, awake] = [await server.session({ agentKey: 'asleep' }), await server.session({ agentKey: 'awake' })];
     for (const { id } of [asleep, awake]) await server.run(id, '1');
     await server.call(`POST /v1/sessions/${asleep.id}/hibernate`);
@@ -230,7 +230,7 @@ describe('state', () => {
     expect((await server.call('GET /v1/sessions?state=sleepy')).status).toBe(400);
   });
 
-  it('is one for an agent key, and conflicts with other options', async () => {
+  it('exists once per agent key, and conflicts with other options', async () => {
     const one = await server.session({ agentKey: 'same', labels: { team: 'risk' } });
     const again = await server.call('POST /v1/sessions', { body: { agentKey: 'same', labels: { team: 'risk' } } });
     expect(again).toMatchObject({ status: 200, json: { id: one.id } });

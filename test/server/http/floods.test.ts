@@ -64,7 +64,7 @@ describe('a body of a gigabyte and more', () => {
   });
 });
 
-describe('bodies that are announced and never come', () => {
+describe('bodies that are announced and never arrive', () => {
   const waiting = (token: string, id: string) => {
     const { hostname, port, host } = new URL(server.url);
     const socket = connect(Number(port), hostname);
@@ -75,7 +75,7 @@ describe('bodies that are announced and never come', () => {
     return { socket, answered };
   };
 
-  it('take a bounded part of the memory from one user, and none from another', async () => {
+  it('take a limited part of the memory per user', async () => {
     const mallory = await server.user('mallory', 'member');
     const { id: own } = await server.session({ agentKey: 'own' }, mallory);
     const held = Array.from({ length: 24 }, () => waiting(mallory, own));
@@ -88,7 +88,7 @@ describe('bodies that are announced and never come', () => {
 });
 
 describe('large bodies one after the other', () => {
-  it('count by their length, so that one user takes a bounded part of the server’s time, and others none', async () => {
+  it('count by their length, so that one user gets a limited part of the server’s time, and no other loses any', async () => {
     const oscar = await server.user('oscar', 'member');
     const { id: own } = await server.session({ agentKey: 'own' }, oscar);
     // No code runs: they are refused when they were read, as they have a field that is none.
@@ -108,8 +108,8 @@ describe('large bodies one after the other', () => {
   });
 });
 
-describe('code that waits', () => {
-  it('takes a bounded part of the memory from one user, however long a queue may be, and none from another', async () => {
+describe('queued code', () => {
+  it('takes a limited part of the memory per user, however long a queue may be', async () => {
     await using roomy = await TestServer.start({ rates: { perSecond: 1e6, burst: 1e6 } });
     const token = await roomy.user('queuer', 'member');
     const { id: own } = await roomy.session({ agentKey: 'own', queueLimit: 1000 }, token);
@@ -150,7 +150,7 @@ describe('messages that never end', () => {
     return await Promise.race([answer, closed]);
   };
 
-  it('take a bounded part of the memory from one user over all WebSockets, and none from another', async () => {
+  it('take a limited part of the memory per user over all WebSockets', async () => {
     const trudy = await server.user('trudy', 'member');
     const { id: own } = await server.session({ agentKey: 'own' }, trudy);
     const [quiet, other] = [await follow(trudy, own), await follow(server.token, session)];
@@ -177,7 +177,7 @@ describe('messages that never end', () => {
 
 const laborious = `{"type":"ping","id":1,"code":"1","more":[${'{},'.repeat(300_000)}0]}`;
 
-it('a body of 300,000 parts is refused before anything is made of it', async () => {
+it('a body of 300,000 parts is refused before it is parsed', async () => {
   const parse = vi.spyOn(JSON, 'parse');
   const answered = await fetch(new URL(`/v1/sessions/${session}/execute`, server.url), {
     method: 'POST',
@@ -191,7 +191,7 @@ it('a body of 300,000 parts is refused before anything is made of it', async () 
 });
 
 describe('a WebSocket', () => {
-  it('is closed by a frame of 300,000 parts, and nothing is made of that', async () => {
+  it('is closed for a frame of 300,000 parts, which is not parsed', async () => {
     const parse = vi.spyOn(JSON, 'parse');
     const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${session}/ws`, {
       headers: { authorization: `Bearer ${server.token}` },
@@ -204,7 +204,7 @@ describe('a WebSocket', () => {
     expect(longest).toBeLessThan(100_000);
   });
 
-  it('is closed by the head of a frame of a gigabyte', async () => {
+  it('is closed for the header of a frame of a gigabyte', async () => {
     const upgrade = [
       `GET /v1/sessions/${session}/ws HTTP/1.1`,
       'Connection: Upgrade',

@@ -108,7 +108,7 @@ const ways: readonly (readonly [way: string, open: (mcpId: string) => Promise<Op
 ];
 
 describe.each(ways)('of many clients, each of which %s,', (_way, open) => {
-  test(`no more than ${MOST} get in, and each leaves its place`, async () => {
+  test(`at most ${MOST} are accepted, and each frees its place`, async () => {
     const mcpId = await mcpSession();
     const all = await Promise.all(Array.from({ length: AT_ONCE }, () => open(mcpId)));
     const held = await counted();
@@ -122,7 +122,7 @@ describe.each(ways)('of many clients, each of which %s,', (_way, open) => {
   }, 60_000);
 });
 
-test('a user with many tokens gets no more places than four of them have, and takes none of others', async () => {
+test('a user with many tokens gets at most four times the connections of one token, and takes none of others', async () => {
   const first = await server.user('many', 'member');
   const own = (await server.session({ agentKey: 'many' }, first)).id;
   const tokens = [first, ...(await Promise.all(Array.from({ length: 6 }, () => server.user('many', 'member'))))];
@@ -168,21 +168,18 @@ const streams = [
   ['reads server-sent events', () => stream(`GET /v1/sessions/${id}/events?after=0`, eventStream)],
 ] as const;
 
-test.each(streams)(
-  'a client that %s hears signs of life between whole items, at the pace that it is told',
-  async (_way, open) => {
-    const { response, close } = await open(await mcpSession());
-    if (!response) throw new Error('this is no stream');
-    expect(response.headers.get('x-cella-heartbeat-ms')).toBe(String(HEARTBEAT_MS));
-    const text = await untilHeartbeat(response);
-    const lines = text.split('\n').filter((line) => line !== '');
-    if (response.headers.get('content-type') === 'application/x-ndjson') for (const line of lines) JSON.parse(line);
-    else for (const line of lines) expect(line).toMatch(/^(:|id: |event: |data: |retry: )/);
-    close();
-    await server.call(`POST /v1/sessions/${id}/interrupt`, { body: {} });
-    await until(counted, (count) => count === 0);
-  },
-);
+test.each(streams)('a client that %s gets heartbeats between items, at the announced interval', async (_way, open) => {
+  const { response, close } = await open(await mcpSession());
+  if (!response) throw new Error('this is no stream');
+  expect(response.headers.get('x-cella-heartbeat-ms')).toBe(String(HEARTBEAT_MS));
+  const text = await untilHeartbeat(response);
+  const lines = text.split('\n').filter((line) => line !== '');
+  if (response.headers.get('content-type') === 'application/x-ndjson') for (const line of lines) JSON.parse(line);
+  else for (const line of lines) expect(line).toMatch(/^(:|id: |event: |data: |retry: )/);
+  close();
+  await server.call(`POST /v1/sessions/${id}/interrupt`, { body: {} });
+  await until(counted, (count) => count === 0);
+});
 
 /** A request for a WebSocket, as its bytes; resolves with the status of its answer, or with 0 if it went before that. */
 async function upgradeRequest(path: string, key: string, { goes = false } = {}): Promise<number> {
@@ -230,7 +227,7 @@ const failing: readonly (readonly [what: string, fail: () => Promise<number>, st
   ['a terminal whose client goes at once', () => upgradeRequest('terminal', KEY, { goes: true }), 0],
 ];
 
-test.each(failing)('%s leaves its place', async (_what, fail, status) => {
+test.each(failing)('%s frees its place', async (_what, fail, status) => {
   for (let n = 0; n < 2 * MOST; n++) expect(await fail()).toBe(status);
   await until(counted, (count) => count === 0);
   const all = await Promise.all(Array.from({ length: MOST }, () => socket('ws?after=0')));

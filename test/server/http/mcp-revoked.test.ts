@@ -7,7 +7,7 @@ import { until } from '../sessions/session-hosts.ts';
 const VERSION = '2025-06-18';
 const client = { protocolVersion: VERSION, capabilities: {}, clientInfo: { name: 'test', version: '1' } };
 
-it('ends what an MCP client listens to, and waits for, when its token is revoked', async () => {
+it('ends the streams and pending calls of an MCP client when its token is revoked', async () => {
   const server = await TestServer.start({
     limits: { heartbeatMs: 200 },
   });

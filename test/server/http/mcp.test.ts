@@ -27,7 +27,7 @@ async function connected(session: string, era: 'legacy' | 'modern', token = serv
 }
 
 describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol', (era) => {
-  it('works in the kernel of the session, and what it runs is in the log', async () => {
+  it('works in the kernel of the session, and its code is in the log', async () => {
     const { id } = await server.session({ agentKey: `mcp-${era}` });
     await server.run(id, 'x = 41');
     const client = await connected(id, era);
@@ -42,7 +42,7 @@ describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol',
     expect(json.events.map(({ code }) => code)).toContain('x + 1');
   });
 
-  it('gets nowhere in a session that is not its own', async () => {
+  it('gets nothing of another user’s session', async () => {
     const { id } = await server.session({ agentKey: `mcp-${era}` });
     const token = await server.user(`mcp-${era}`, 'member');
     await expect(connected(id, era, token)).rejects.toThrow();
@@ -51,7 +51,7 @@ describe.each(['legacy', 'modern'] as const)('an MCP client of the %s protocol',
   });
 });
 
-it('a message of 300,000 parts is refused before anything is made of it', async () => {
+it('a message of 300,000 parts is refused before it is parsed', async () => {
   const { id } = await server.session({ agentKey: 'laborious' });
   const parse = vi.spyOn(JSON, 'parse');
   const answered = await fetch(new URL(`/v1/sessions/${id}/mcp`, server.url), {
@@ -65,7 +65,7 @@ it('a message of 300,000 parts is refused before anything is made of it', async 
   expect(longest).toBeLessThan(100_000);
 });
 
-it('a server that could not be made is made for the next who asks', async () => {
+it('a server that could not be created is created for the next caller', async () => {
   const { id } = await server.session({ agentKey: 'mistaken' });
   await expect(connected(id, 'modern')).rejects.toThrow();
   const client = await connected(id, 'modern');

@@ -46,7 +46,7 @@ const doors = { user: () => '/v1', session: () => `/v1/sessions/${session.id}` }
 
 describe.each(KINDS)('%s', (kind) => {
   it.each(['user', 'session'] as const)(
-    'of a %s come in pages of at most a thousand, each with the place where the next begins',
+    'of a %s come in pages of at most a thousand, each with the start of the next',
     async (door) => {
       const told: string[] = [];
       const sizes: number[] = [];
@@ -63,7 +63,7 @@ describe.each(KINDS)('%s', (kind) => {
   );
 
   it.each(['user', 'session'] as const)(
-    'of a %s come in pages of any size, and the last one names no place',
+    'of a %s come in pages of any size, and the last one names no next page',
     async (door) => {
       const place = `GET ${doors[door]()}/${kind}`;
       const { json } = await server.call<Answer>(`${place}?limit=3&after=${name(4)}`);
@@ -77,20 +77,20 @@ describe.each(KINDS)('%s', (kind) => {
     },
   );
 
-  it('are all there for a client, with a session and without one', async () => {
+  it('are all available to a client, with a session and without one', async () => {
     expect((await session[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
     expect((await client[kind].list()).map((one: Thing) => one.name)).toEqual(NAMES);
   });
 });
 
-it('code finds all artifacts, and what a session has just kept is told without it', async () => {
+it('code finds all artifacts, and a call that saves one returns without reading the list', async () => {
   expect((await session.run('[one["name"] for one in artifacts.list()]')).value).toEqual(NAMES);
   await session.run('skills.create("zz_new", "async def run(): pass"); artifacts.save("zz_new", 1)');
   const [skills, artifacts] = [await client.skills.list(), await client.artifacts.list()];
   expect([skills.at(-1)?.name, artifacts.at(-1)?.name]).toEqual(['zz_new', 'zz_new']);
 });
 
-it('artifacts of which much is told, and skills with much of a signature, come in short pages', async () => {
+it('artifacts with long metadata, and skills with long signatures, come in short pages', async () => {
   const token = await server.user('talker', 'member');
   const { id } = await server.session({ agentKey: 'talker' }, token);
   const talks = (count: number) => Array.from({ length: count }, (_, n) => `talk_${String(n).padStart(5, '0')}`);
@@ -124,7 +124,7 @@ for n in range(20):
   expect((await own.artifacts.list()).map((one) => one.name)).toEqual(talks(100));
 });
 
-it('more than the operator lets a user have are refused, with the setting that says so', async () => {
+it('more than the operator allows per user are refused, with the name of the setting', async () => {
   // Read when a session first needs it.
   vi.stubEnv('CELLA_MAX_SKILLS', '2');
   vi.stubEnv('CELLA_MAX_ARTIFACTS', '1');

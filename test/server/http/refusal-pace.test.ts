@@ -41,17 +41,17 @@ async function refusals(count: number, tokens: readonly string[] = [ann]): Promi
   return (await Promise.all(sent)).sort((a, b) => a - b);
 }
 
-it('a request too many is answered a quarter of a second later, with when to try again', async () => {
+it('a request over the limit is refused after a quarter of a second, with the time to try again', async () => {
   const [only = 0] = await refusals(1);
   expect(only).toBeGreaterThan(DELAY_MS - EARLY_MS);
 });
 
-it('those of one user are answered 50 ms apart, whichever token they have', async () => {
+it('those of one user are refused 50 ms apart, with any token', async () => {
   const times = await refusals(20, [ann, another]);
   for (const [at, ms] of times.entries()) expect(ms).toBeGreaterThan(DELAY_MS + at * PACE_MS - EARLY_MS);
 });
 
-it('a client that sends the next one at once, on many connections, gets no more of them', async () => {
+it('a client that sends the next one at once, on many connections, gets no faster responses', async () => {
   const began = performance.now();
   let answers = 0;
   const loop = async () => {

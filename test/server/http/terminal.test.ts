@@ -125,7 +125,7 @@ const gone = (word: string, session = id) =>
   expect.poll(() => processes(word, session), { timeout: 20_000, interval: 50 }).toBe(0);
 
 describe('a terminal', () => {
-  it('is a shell in the sandbox of the session, with job control, its size and its exit code', async () => {
+  it('is a shell in the sandbox of the session, with job control, size and exit code', async () => {
     await server.run(id, 'open("here.txt", "w").write("from the kernel")');
     using screen = new Screen({ query: 'cols=91&rows=17' });
     await screen.run('cat here.txt; echo; stty size; tty; ps -o tty= -p $$; echo $TERM "[$SHLVL]"; cd /; ls');
@@ -150,7 +150,7 @@ describe('a terminal', () => {
     });
   });
 
-  it('tells a program of its own that the window has changed, and how it was killed', async () => {
+  it('reports the window size to another program, and the signal that killed it', async () => {
     const code = `import os, signal, sys
 signal.signal(signal.SIGWINCH, lambda *_: os.write(1, str(os.get_terminal_size()).encode()))
 print('ready', sys.argv[1:], os.isatty(0), flush=True)
@@ -167,7 +167,7 @@ while True: signal.pause()`;
     expect(wrong.texts).toMatchObject([{ type: 'error', error: { code: 'TOOL_FAILED' } }]);
   });
 
-  it('ends with its connection, whatever its processes ignore or hide in', async () => {
+  it('ends with its connection, even if its processes ignore signals or hide', async () => {
     using screen = new Screen();
     const hide = `trap "" HUP TERM INT; (setsid nohup sleep 77001 >/dev/null 2>&1 &); sleep 77001 & echo on${''}ward`;
     await screen.run(hide);
@@ -177,7 +177,7 @@ while True: signal.pause()`;
     await gone('77001');
   });
 
-  it('ends where its client went while it began, though its program says nothing', async () => {
+  it('ends if its client disconnected during the start, even if its program prints nothing', async () => {
     const leave = async () => {
       using screen = new Screen({ query: argv('sleep', '77002') });
       await once(screen.socket, 'open');
@@ -190,7 +190,7 @@ while True: signal.pause()`;
     await gone('77002');
   });
 
-  it('ends with the kernel’s life: reset, hibernation and deletion', async () => {
+  it('ends with its environment: reset, hibernation and deletion', async () => {
     const { id: own } = await server.session({ agentKey: 'ending' });
     for (const what of ['reset', 'hibernate', 'restart']) {
       using screen = new Screen({ session: own });
@@ -207,7 +207,7 @@ while True: signal.pause()`;
     await screen.closed;
   });
 
-  it('outlives the death of the kernel beside it', async () => {
+  it('stays open if the kernel next to it dies', async () => {
     const { id: own } = await server.session({ agentKey: 'beside' });
     using screen = new Screen({ session: own });
     await screen.run('echo be""gun');
@@ -222,7 +222,7 @@ while True: signal.pause()`;
     expect(screen.shown).not.toContain('Stopped');
   });
 
-  it('is refused where the session has no room for another process, and the session goes on', async () => {
+  it('is refused if the session has no room for another process, and the session continues', async () => {
     const { id: own } = await server.session({ agentKey: 'crowded', limits: { processes: 12 } });
     const crowd = `import subprocess
 crowd = []
@@ -238,7 +238,7 @@ len(crowd) > 2`;
     expect(await server.run(own, 'for one in crowd: one.kill()')).toMatchObject({ status: 'ok' });
   });
 
-  it('holds back a program whose output nobody reads, in bounded memory, and lets the client go', async () => {
+  it('makes a program wait if nobody reads its output, in bounded memory, and disconnects the client', async () => {
     using screen = new Screen();
     await screen.run('echo be""gun; sleep 0.1; head -c 100000000 /dev/zero | tr "\\0" x; echo 77002');
     await screen.until(/begun/);
@@ -260,7 +260,7 @@ len(crowd) > 2`;
     expect(screen.bytes).toBe(20_000_000);
   });
 
-  it('holds back a client whose input nobody reads, and goes on when somebody does', async () => {
+  it('makes a client wait if nobody reads its input, and continues when somebody does', async () => {
     const wait = 'stty raw -echo; echo ready; until [ -e go ]; do sleep 0.05; done; head -c 20000000 | wc -c';
     using screen = new Screen({ query: argv('sh', '-c', wait) });
     await screen.until(/ready/);
@@ -273,7 +273,7 @@ len(crowd) > 2`;
     await screen.until(/20000000/);
   });
 
-  it('takes any bytes, and no nonsense', async () => {
+  it('accepts any bytes, and refuses invalid frames', async () => {
     using screen = new Screen({
       query: argv('sh', '-c', 'stty raw -echo; echo ready; head -c 3 | od -An -tx1; sleep 99'),
     });
@@ -309,7 +309,7 @@ len(crowd) > 2`;
     expect(await many.closed).toBe(CloseCode.tooMuch);
   });
 
-  it('is for those who may use the session, from the server’s own pages', async () => {
+  it('is only for users with the right `use`, from the server’s own pages', async () => {
     const viewer = await server.user('watcher', 'viewer');
     const { id: own } = await server.session({ agentKey: 'own' });
     expect(await refusal({ token: viewer })).toEqual({ status: 403, code: 'FORBIDDEN' });
@@ -336,7 +336,7 @@ len(crowd) > 2`;
     expect(await screen.closed).toBe(CloseCode.refused);
   });
 
-  it('is in the audit log when it opens and when it closes, and among the clients', async () => {
+  it('is in the audit log when it opens and closes, and counts as a client', async () => {
     const { id: own } = await server.session({ agentKey: 'audited' });
     using screen = new Screen({ session: own });
     await screen.run('echo be""gun');
@@ -351,7 +351,7 @@ len(crowd) > 2`;
     await expect.poll(actions).toEqual(['terminal.open', 'terminal.close']);
   });
 
-  it('keeps its session awake, and there are so many of them', async () => {
+  it('prevents hibernation, and has a limit per session', async () => {
     await using napping = await TestServer.start({ hosting: { idleMs: 300 } });
     const { id: own } = await napping.session({ agentKey: 'awake' });
     const address = `${napping.url.replace('http', 'ws')}/v1/sessions/${own}/terminal`;
@@ -377,7 +377,7 @@ len(crowd) > 2`;
     expect([1000, CloseCode.closing]).toContain(code);
   });
 
-  it('keeps its kernel from making room for another', async () => {
+  it('prevents its kernel from being hibernated for another', async () => {
     await using pool = new KernelPool({ maxKernels: 1, waitMs: 300, session: { dataDir: await scratchFolder() } });
     const session = await pool.acquire('first');
     const terminal = await session.terminal();
@@ -387,7 +387,7 @@ len(crowd) > 2`;
     expect(await (await pool.acquire('second')).run('1')).toMatchObject({ value: 1 });
   });
 
-  it.each(['url', 'socket'])('is there for programs, by the client (%s)', async (way) => {
+  it.each(['url', 'socket'])('works in programs, through the client (%s)', async (way) => {
     await using client = await connect(
       way === 'url' ? { url: server.url, token: server.token } : { socket: server.facts.socketPath },
     );

@@ -41,7 +41,7 @@ test('HEAD leaves no watch behind: the session can still be watched', async () =
   over.abort();
 });
 
-test('of many that watch at once, no more get in than may', async () => {
+test('of many concurrent watches, no more than the limit are accepted', async () => {
   const over = new AbortController();
   const watching = Array.from({ length: 100 }, () =>
     server.fetch(`GET /v1/sessions/${id}/files/watch?path=`, { signal: over.signal }),
@@ -77,7 +77,7 @@ test.each(['HEAD large', 'GET empty'])('%s leaves no file open', async (what) =>
   );
 });
 
-test('a request for an upgrade where there is no WebSocket is refused, and its answer not gathered', async () => {
+test('a request for an upgrade to a missing WebSocket is refused, and its body is not buffered', async () => {
   const asked = request(new URL(content('large'), server.url), {
     headers: {
       authorization: `Bearer ${server.token}`,
@@ -143,7 +143,7 @@ test.each([
   ['a WebSocket', 'ws', UPGRADE],
   ['a stream of lines', 'events', ['Accept: application/x-ndjson']],
   ['server-sent events', 'events', ['Accept: text/event-stream']],
-])('what is told on %s is not gathered for clients that do not read it', async (_name, path, headers) => {
+])('data on %s is not buffered for clients that do not read it', async (_name, path, headers) => {
   const { id: much } = await server.session({ agentKey: 'much' });
   await server.run(much, '1');
   // In all 35 MB: more than the buffers of a connection hold, a few times over.

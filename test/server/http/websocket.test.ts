@@ -90,7 +90,7 @@ async function refusal(session: string, options: Way): Promise<number> {
 const numbers = (frames: readonly Frame[]): number[] => frames.flatMap(({ seq }) => (seq === undefined ? [] : [seq]));
 
 describe('a WebSocket', () => {
-  it('runs code, answers input and tells every event once', async () => {
+  it('runs code, answers input and sends every event once', async () => {
     const { id } = await server.session({ agentKey: 'ws' });
     using client = new Client(id);
     expect(await client.until(({ type }) => type === 'hello')).toMatchObject({ session: id });
@@ -108,7 +108,7 @@ describe('a WebSocket', () => {
     expect((await client.ask({ type: 'nonsense', id: 6 })).error?.code).toBe('INVALID_REQUEST');
   });
 
-  it('goes on where it was: nothing is missed, nothing comes twice', async () => {
+  it('resumes: no event is missing or repeated', async () => {
     const { id } = await server.session({ agentKey: 'resume' });
     const running = server.run(id, 'for i in range(3000): print(i, flush=i % 10 == 0)');
     const seen: Frame[] = [];
@@ -122,7 +122,7 @@ describe('a WebSocket', () => {
     expect(seen.map(({ type, text }) => (type === 'stdout' ? text : '')).join('')).toBe(stdout);
   });
 
-  it('lets a client go that does not read, slows no other, and lets it resume', async () => {
+  it('disconnects a client that does not read, slows no other, and lets it resume', async () => {
     const { id } = await server.session({ agentKey: 'slow', outputLimitBytes: 1000 });
     using idle = new Client(id);
     using reader = new Client(id);
@@ -161,7 +161,7 @@ describe('a WebSocket', () => {
     expect(await silent.closed).toBe(CloseCode.refused);
   });
 
-  it('gives a viewer the events, and runs nothing for it', async () => {
+  it('sends a viewer the events, and runs nothing for it', async () => {
     const { id } = await server.session({ agentKey: 'watched', shares: [{ role: 'viewer', right: 'view' }] });
     using client = new Client(id, { token: await server.user('watcher', 'viewer') });
     expect((await client.ask({ type: 'execute', id: 1, code: '1' })).error?.code).toBe('FORBIDDEN');
@@ -170,7 +170,7 @@ describe('a WebSocket', () => {
     await client.until(({ text }) => text === 'seen\n');
   });
 
-  it('is in the audit log with what came of each frame, as the same over HTTP is', async () => {
+  it('is in the audit log with the outcome of each frame, like the same calls over HTTP', async () => {
     const cwd = await scratchFolder();
     const shares = [{ role: 'viewer', right: 'view' }];
     const { id } = await server.session({ agentKey: 'audited', cwd, shares });
@@ -214,7 +214,7 @@ describe('a WebSocket', () => {
     expect((await server.call(`GET /v1/sessions/${id}/ws`)).status).toBe(400);
   });
 
-  it('takes the cookie of a login from the server’s own pages alone, and tells no other page an event', async () => {
+  it('accepts a login cookie only from the server’s own pages, and sends no event to other pages', async () => {
     const { id } = await server.session({ agentKey: 'cookie' });
     await server.run(id, 'print("for its own page")');
     const cookie = (await server.call('POST /v1/login')).headers.get('set-cookie')?.split(';')[0] ?? '';
@@ -264,7 +264,7 @@ describe('a WebSocket', () => {
     expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
   });
 
-  it('answers large and small frames in their order', async () => {
+  it('answers large and small frames in order', async () => {
     const { id } = await server.session({ agentKey: 'order' });
     using client = new Client(id);
     await client.until(({ type }) => type === 'hello');
@@ -296,7 +296,7 @@ async function dropped(): Promise<number> {
 }
 
 describe('a stream of lines', () => {
-  it('lets a client go that does not read', async () => {
+  it('disconnects a client that does not read', async () => {
     const { id } = await server.session({ agentKey: 'slow-lines' });
     const { hostname, port, host } = new URL(server.url);
     const socket = connect(Number(port), hostname);
@@ -315,7 +315,7 @@ describe('a stream of lines', () => {
     expect(await server.run(id, '1')).toMatchObject({ status: 'ok' });
   });
 
-  it('ends with the token, also while events come all the time', async () => {
+  it('ends with the token, even while events keep arriving', async () => {
     const { id } = await server.session({ agentKey: 'busy-lines', shares: [{ role: 'member', right: 'view' }] });
     const token = await server.user('reader', 'member');
     const running = server.run(id, 'import time\nwhile True: print("x", flush=True); time.sleep(0.01)');

@@ -21,7 +21,7 @@ async function kills(flags: readonly string[]) {
   return report;
 }
 
-test('a killed server comes back with every session, all that it acknowledged and sent, and gapless numbers', {
+test('a killed server restarts with every session, everything acknowledged and sent, and numbers without gaps', {
   timeout: 480_000,
 }, async () => {
   await using redis = await RedisServer.start();

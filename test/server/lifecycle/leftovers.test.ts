@@ -16,7 +16,7 @@ deepLeftovers(5000, async () => {
   return folder;
 });
 
-it('that cannot be removed keep no server from starting, and what is mounted there stays', async () => {
+it('that cannot be removed do not prevent a start, and mounted data stays', async () => {
   const [dataDir, outside] = [await scratchFolder(), await scratchFolder()];
   writeFileSync(join(outside, 'canary'), 'kept');
   const before = await TestServer.start({ dataDir });

@@ -27,7 +27,7 @@ os.mkfifo("pipe")
 
 /** Some disks take milliseconds for each folder that is removed: `folder` may lie on a faster one. */
 export function deepLeftovers(levels: number, folder: () => Promise<string>): void {
-  it('are deleted in the background, and keep no server from starting', { timeout: 120_000 }, async () => {
+  it('are deleted in the background, and do not prevent a start', { timeout: 120_000 }, async () => {
     const dataDir = await folder();
     const agents = join(dataDir, 'agents');
     const before = await TestServer.start({ dataDir });

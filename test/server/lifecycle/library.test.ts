@@ -11,7 +11,7 @@ import { RedisServer } from '../../support/servers/redis.ts';
 import { TestServer } from '../../support/servers/server.ts';
 
 describe('a server of the library', () => {
-  it('serves sessions without a port, leaves nothing behind, and has the names at its next start', async () => {
+  it('serves sessions without a port, leaves nothing behind, and restores variables at its next start', async () => {
     const dataDir = await scratchFolder();
     {
       await using server = await Server.open({ dataDir });
@@ -28,7 +28,7 @@ describe('a server of the library', () => {
     expect((await session.run('x')).value).toBe(41);
   });
 
-  it('has coding agents: without a program or a key a prompt says what to do', async () => {
+  it('has coding agents: without a program or a key, a prompt says what to do', async () => {
     await using server = await Server.open({ dataDir: await scratchFolder() });
     const session = await server.session();
     await expect(session.prompt('hello').turn).rejects.toMatchObject({ code: 'AGENT_NOT_INSTALLED' });
@@ -40,7 +40,7 @@ describe('a server of the library', () => {
     });
   });
 
-  it('is the one that runs on the data folder, where one does, and leaves it running', async () => {
+  it('is the running server of the data folder, if there is one, and leaves it running', async () => {
     await using cella = await TestServer.start();
     const { dataDir } = cella.facts;
     const server = await Server.open({ dataDir });
@@ -52,7 +52,7 @@ describe('a server of the library', () => {
     expect(await cella.run(id, 'x')).toMatchObject({ value: 1 });
   });
 
-  it('is one for all who open it at the same time', async () => {
+  it('is shared by everybody who opens it at the same time', async () => {
     const dataDir = await scratchFolder();
     const servers = await Promise.all(Array.from({ length: 4 }, () => Server.open({ dataDir })));
     expect(servers.filter(({ own }) => own)).toHaveLength(1);
@@ -62,7 +62,7 @@ describe('a server of the library', () => {
     for (const server of servers.toSorted((a, b) => Number(a.own) - Number(b.own))) await server.close();
   });
 
-  it('takes what the config file of the data folder says beneath its options, but for its address', async () => {
+  it('uses the config file of the data folder for missing options, except addresses', async () => {
     const dataDir = await scratchFolder();
     await writeFile(join(dataDir, 'config.yaml'), 'host: 0.0.0.0\nmax-kernels: 7\ngrace: 3\n', { mode: 0o600 });
     await using server = await Server.open({ dataDir, graceMs: 100, port: 0 });
@@ -77,7 +77,7 @@ describe('a server of the library', () => {
     expect(client.me.role).toBe('admin');
   });
 
-  it('refuses options that it cannot use before anything is there', async () => {
+  it('refuses invalid options before it creates anything', async () => {
     const dataDir = await scratchFolder();
     await using storage = await FileStorage.open(await scratchFolder());
     const deep = join(dataDir, 'd'.repeat(120));
@@ -97,7 +97,7 @@ describe('a server of the library', () => {
     expect(existsSync(join(dataDir, 'daemon.sock'))).toBe(false);
   });
 
-  it('keeps its things on Redis where it is told to, and is no other than the one that runs on its folder', async () => {
+  it('stores its data in Redis on request, and refuses a running server with another storage', async () => {
     await using redis = await RedisServer.start();
     const dataDir = await scratchFolder();
     await using storage = await RedisStorage.open(redis.url, { prefix: 'library' });

@@ -60,7 +60,7 @@ async function session({ call }: Served, agentKey = 'life'): Promise<string> {
 }
 
 describe('cella serve', () => {
-  it('prints how to run the first cell, and that works', async () => {
+  it('prints how to run the first cell, which works', async () => {
     const { started, token, call } = await start();
     const { out } = started;
     expect(out).not.toContain(token);
@@ -91,7 +91,7 @@ describe('cella serve', () => {
     expect(JSON.parse(text)).toMatchObject({ userId: 'local', role: 'admin' });
   });
 
-  it('sleeps while nobody wants anything', async () => {
+  it('is idle without requests', async () => {
     const { started } = await start();
     let least = Number.POSITIVE_INFINITY;
     // What it does at its start takes some time, and others may use the machine.
@@ -103,7 +103,7 @@ describe('cella serve', () => {
     expect(least).toBeLessThan(20);
   });
 
-  it('has its data folder alone, and a second one says who has it', async () => {
+  it('has its data folder for itself, and a second one says which server has it', async () => {
     const first = await start();
     const { code, err } = await cella.run(['serve', '--port', '0']);
     expect(code).toBe(1);
@@ -128,7 +128,7 @@ describe('cella serve', () => {
     expect(err).toContain(told);
   });
 
-  it('speaks TLS by the name that it goes by, with a cookie that never leaves it', async () => {
+  it('serves TLS under its name, with a cookie that is never sent without TLS', async () => {
     const [key, cert] = [join(cella.temporary, 'key.pem'), join(cella.temporary, 'cert.pem')];
     const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
     await run('openssl', [
@@ -162,7 +162,7 @@ describe('cella serve', () => {
     expect(wrong).toMatch(/^HTTP\/1.1 403/);
   });
 
-  it('serves other addresses without TLS by name, keeps so much of the events, and tells every client from where', async () => {
+  it('serves other addresses without TLS on request, trims events, and records client addresses', async () => {
     const { url, token } = await start('--host', '0.0.0.0', '--insecure-http', '--keep-mb', '1');
     // An address that nobody named: only a server on all of them answers there.
     expect((await fetch(`http://127.0.0.2:${new URL(url).port}/health`)).status).toBe(200);
@@ -208,7 +208,7 @@ describe('cella serve', () => {
     }
   });
 
-  it('lets running code end on SIGTERM, takes no new work, tells its clients, saves, and exits 0', async () => {
+  it('lets running code finish on SIGTERM, refuses new work, notifies clients, saves, and exits with 0', async () => {
     const served = await start('--grace', '20');
     const id = await session(served);
     await served.call(`POST /v1/sessions/${id}/execute`, { code: 'kept = 1' });
@@ -249,7 +249,7 @@ describe('cella serve', () => {
     expect(await result.json()).toMatchObject({ value: 2 });
   });
 
-  it('interrupts what takes longer than its grace', async () => {
+  it('interrupts code that takes longer than the grace period', async () => {
     const served = await start('--grace', '0.2');
     const id = await session(served);
     const running = served.call(

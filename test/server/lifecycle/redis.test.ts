@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis[Symbol.asyncDispose]());
 
-it('goes on after a restart with the same sessions, users, tokens and events', async () => {
+it('continues after a restart with the same sessions, users, tokens and events', async () => {
   const dataDir = await scratchFolder();
   const open = () => RedisStorage.open(redis.url, { prefix: 'served' });
   let token = '';

@@ -64,15 +64,15 @@ const call = (target: string, text: string) => `tools.web(target=${JSON.stringif
 const always = { decision: 'allow', scope: 'session' };
 const deny = { decision: 'deny' };
 
-describe('a rule for exactly this again', () => {
-  it('holds for the same call, and not where a header is another', async () => {
+describe('a rule for exactly this call', () => {
+  it('applies to the same call, and not if a header differs', async () => {
     const id = await newSession();
     expect(await run(id, call('staging', '"x"'), always)).toEqual({ asked: 1, status: 'ok' });
     expect(await run(id, call('staging', '"x"'), deny)).toEqual({ asked: 0, status: 'ok' });
     expect(await run(id, call('production', '"x"'), deny)).toEqual({ asked: 1, status: 'error' });
   });
 
-  it('does not hold where a long body differs at its beginning, its middle or its end', async () => {
+  it('does not apply if a long body differs at its beginning, its middle or its end', async () => {
     const id = await newSession();
     const body = (at: number) => `"a" * ${at} + "b" + "a" * ${20_000 - at}`;
     expect(await run(id, call('x', body(0)), always)).toEqual({ asked: 1, status: 'ok' });
@@ -82,7 +82,7 @@ describe('a rule for exactly this again', () => {
     }
   });
 
-  it('does not hold after the definition of the tool has changed', async () => {
+  it('does not apply after the definition of the tool has changed', async () => {
     const id = await newSession();
     await run(id, call('staging', '"x"'), always);
     await putTool(definition('timeout: 7'));
@@ -91,7 +91,7 @@ describe('a rule for exactly this again', () => {
     expect(await run(id, call('staging', '"x"'), deny)).toEqual({ asked: 0, status: 'ok' });
   });
 
-  it('of the one who runs a cell is not for code that somebody else has left in the session', async () => {
+  it('of the user who runs a cell does not apply to code that another user has left in the session', async () => {
     await putTool(SAY);
     const bob = await cella.user('bob', 'member');
     const ann = await cella.user('ann', 'member');
@@ -110,7 +110,7 @@ describe('a rule for exactly this again', () => {
   });
 });
 
-describe('what a rule for an agent’s tool is about', () => {
+describe('the text that a rule for an agent’s tool matches', () => {
   it.each([
     ['Bash', { command: 'ls', description: 'x', timeout: 5 }, 'ls'],
     ['Bash', { command: 'ls', run_in_background: true }, '{"command":"ls","run_in_background":true}'],

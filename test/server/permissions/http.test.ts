@@ -39,7 +39,7 @@ const decide = (id: string, permission: string, body: unknown, token?: string) =
   server.call(`POST /v1/sessions/${id}/permissions/${permission}`, { body, token });
 
 describe('a permission of a server', () => {
-  it('is not decided in the name of another: the client said who had decided', async () => {
+  it('cannot be decided in the name of another user: the client said who had decided', async () => {
     const id = await newSession({ shares: [{ role: 'member', right: 'use' }] });
     const { running, permission, info, session } = await waiting(id);
     expect(info).toMatchObject({ tool: 'say', summary: 'echo hi', user: 'local', exactly: 'echo hi' });
@@ -56,7 +56,7 @@ describe('a permission of a server', () => {
     });
   });
 
-  it('is seen by who may look, decided by who may use, and not there for others', async () => {
+  it('is visible with `view`, decided with `use`, and does not exist for others', async () => {
     const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
     const stranger = await newSession();
     const { running, permission } = await waiting(id);
@@ -98,7 +98,7 @@ describe('a permission of a server', () => {
     socket.close();
   });
 
-  it('makes a rule for who decides: of that user alone, for these very words, until it is deleted', async () => {
+  it('creates a rule for the user who decides: only for that user, for exactly this text, until it is deleted', async () => {
     const id = await newSession({ shares: [{ role: 'member', right: 'use' }] });
     const { running, permission, session } = await waiting(id, 'rule');
     await session.decidePermission(permission, { decision: 'allow', scope: 'always' });
@@ -126,7 +126,7 @@ describe('a permission of a server', () => {
     });
   });
 
-  it('makes a rule for its session, which others in it share', async () => {
+  it('creates a rule for its session, which other users of it share', async () => {
     const id = await newSession({ shares: [{ role: 'member', right: 'use' }] });
     const { running, permission, session } = await waiting(id, 'shared');
     await session.decidePermission(permission, { decision: 'allow', scope: 'session', pattern: 'echo s*' });

@@ -51,7 +51,7 @@ const resolutions = async (serverSession: ServerSession) =>
   (await logged(serverSession)).filter(({ type }) => type === 'permission_resolved');
 
 describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) => {
-  test('is a record before anybody sees it, and is decided by whoever is known to have decided', async () => {
+  test('is stored before anybody sees it, and records the authenticated user who decides', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const { id, decided } = await ask(serverSession);
     const waiting = { id, state: 'pending', tool: 'Bash', summary: 'git status', turn: TURN, exactly: 'git status' };
@@ -66,7 +66,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     ]);
   });
 
-  test('has one answer where two decide at once, and the other is told who was faster', async () => {
+  test('has one answer if two users decide at once, and the other learns who was first', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const { id, decided } = await ask(serverSession);
     const outcomes = await Promise.allSettled([
@@ -85,7 +85,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     expect(await again).toMatchObject({ outcome: 'denied' });
   });
 
-  test('gets an answer of its own among many that wait at once', async () => {
+  test('gets its own answer among many pending ones', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const commands = Array.from({ length: 10 }, (_, index) => `make ${index}`);
     const all = commands.map((command) => request(serverSession, requestOf({ command })));
@@ -97,7 +97,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     expect((await Promise.all(all)).map(({ reason }) => reason)).toEqual(commands.map((command) => `no ${command}`));
   });
 
-  test('times out, a late decision is told so, and asking again works', async () => {
+  test('times out, a late decision is refused, and asking again works', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind), { permissionTimeoutMs: 30 });
     const { id, decided } = await ask(serverSession);
     expect(await decided).toMatchObject({ outcome: 'timed_out', reason: 'nobody answered within 0.03 s' });
@@ -109,7 +109,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     expect(await again.decided).toMatchObject({ outcome: 'allowed' });
   });
 
-  test('is allowed for the session, or always for who decided, by its very words', async () => {
+  test('can be allowed for the session, or always for the user who decided, by exactly its text', async () => {
     const place = await newPlace(kind);
     const { host, serverSession, end } = await openServerSession(place);
     const allow = async (fields: RequestFields, scope: 'session' | 'always', pattern?: string) => {
@@ -157,7 +157,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
 });
 
 describe('a permission', () => {
-  test('is no reason to refuse a stop: it ends with its turn, and others wait on', async () => {
+  test('does not prevent a stop: it ends with its turn, and others stay pending', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const mine = await ask(serverSession);
     const other = await ask(serverSession, { turn: OTHER_TURN });
@@ -170,7 +170,7 @@ describe('a permission', () => {
     expect(await third.decided).toMatchObject({ outcome: 'cancelled' });
   });
 
-  test('that waited when the server was killed waits on: it is decided, and told to who asks for the same, once', async () => {
+  test('that was pending when the server was killed stays pending: it is decided, and the decision is used once by the same request', async () => {
     const place = await newPlace('file');
     const storage = await place.open();
     const config = storage.toBootstrapConfig();
@@ -212,7 +212,7 @@ describe('a permission', () => {
     expect(anew.id).not.toBe(id);
   });
 
-  test('that waited when the server ended is waited for by who asks for the same, and is told there', async () => {
+  test('that was pending when the server ended is joined by the same request, which gets the decision', async () => {
     const place = await newPlace('file');
     const { serverSession, end } = await openServerSession(place);
     const before = await ask(serverSession);
@@ -241,7 +241,7 @@ describe('a permission', () => {
     expect(await third.permissions.get(other.id)).toMatchObject({ resolution: { outcome: 'cancelled' } });
   });
 
-  test('has the time after a restart that it had before, and a decision that lay for longer than that is none', async () => {
+  test('keeps its deadline after a restart, and a decision that was unused for that long expires', async () => {
     const place = await newPlace('file');
     const { serverSession, storage, end } = await openServerSession(place);
     const [late, old] = [await ask(serverSession), await ask(serverSession, { command: 'make' })];
@@ -266,7 +266,7 @@ describe('a permission', () => {
     expect((await ask(again, { command: 'make' })).id).not.toBe(old.id);
   });
 
-  test('that was decided and never told is told after a restart, and its asker takes the decision once', async () => {
+  test('that was decided but not delivered is delivered after a restart, and used once', async () => {
     const place = await newPlace('file');
     const { serverSession, storage, end } = await openServerSession(place);
     const { id, decided } = await ask(serverSession);
@@ -287,7 +287,7 @@ describe('a permission', () => {
     expect((await ask(again)).id).not.toBe(id);
   });
 
-  test('makes no rule that would not allow it, or that nobody could read, and goes on waiting', async () => {
+  test('creates no rule that would not allow it, or that nobody could read, and stays pending', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const { id, decided } = await ask(serverSession, { command: 'git status\nrm -rf /' });
     for (const pattern of [undefined, 'git *', 'git status', 'git status\n*']) {
@@ -300,7 +300,7 @@ describe('a permission', () => {
     expect(await decided).toMatchObject({ outcome: 'allowed', scope: 'once' });
   });
 
-  test('does not take what the agent proposes for what a person has allowed', async () => {
+  test('does not use the agent’s suggestion in place of what a person allowed', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const { last } = await serverSession.position();
     const decided = request(serverSession, { ...requestOf(), pattern: '**' });
@@ -310,7 +310,7 @@ describe('a permission', () => {
     expect(await serverSession.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
   });
 
-  test('may be a question, which is answered with words and by no rule', async () => {
+  test('can be a question, which is answered with a text and never by a rule', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const question = { text: 'Which colour?', options: [{ label: 'red' }, { label: 'blue' }] };
     const answered = request(serverSession, { ...requestOf(), tool: 'AskUserQuestion', question });
@@ -320,7 +320,7 @@ describe('a permission', () => {
     expect(await answered).toMatchObject({ outcome: 'allowed', text: 'blue' });
   });
 
-  test('is denied where nobody could read it all, or too many wait: an agent that floods hurts itself', async () => {
+  test('is denied if it is too long to read, or if too many are pending: a flood affects only its agent', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const long = await request(serverSession, requestOf({ command: `echo ${'x'.repeat(100_000)}` }));
     expect(long).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too long to be shown') });
@@ -339,7 +339,7 @@ describe('a permission', () => {
     expect(outcomes.filter((outcome) => outcome === 'cancelled')).toHaveLength(100);
   });
 
-  test('shows the beginning of what a file is to hold', async () => {
+  test('shows the beginning of a file’s new content', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const input = { file_path: '/agent/workspace/a.txt', content: 'x'.repeat(200_000) };
     const decided = request(serverSession, { ...requestOf(), tool: 'Write', summary: 'a.txt', input });
@@ -349,7 +349,7 @@ describe('a permission', () => {
     expect(await decided).toMatchObject({ outcome: 'denied' });
   });
 
-  test('can be bypassed in isolated environments alone', () => {
+  test('can be bypassed only in isolated environments', () => {
     expect(() => checkMode('bypass', { kind: 'local', isolated: false })).toThrow(
       expect.objectContaining({ code: 'BYPASS_REFUSED' }),
     );

@@ -75,8 +75,8 @@ beforeAll(async () => {
   server = await agentServer({ modelUrl: 'http://127.0.0.1:9', runner, programs, dataDir });
 });
 
-describe('what an agent waited for when its server was killed', () => {
-  test('is pending, its turns are interrupted once, and nothing of the executor is left', async () => {
+describe('a request that an agent waited for when its server was killed', () => {
+  test('is pending, its turns are interrupted once, and nothing of the runner is left', async () => {
     // What an executor reached the server by is gone with it.
     expect(existsSync(join(dataDir, 'gates'))).toBe(false);
     const { id, turn, queued, permission } = leftOf('decided');
@@ -92,7 +92,7 @@ describe('what an agent waited for when its server was killed', () => {
     for (const name of ['decided', 'joined', 'deleted']) expect(out).toContain(leftOf(name).permission);
   });
 
-  test('is allowed over REST, and the next turn that asks for the same is not kept waiting, once', async () => {
+  test('is allowed over REST, and the next turn with the same request does not wait, once', async () => {
     const { id, turn, permission } = leftOf('decided');
     const path = `POST /v1/sessions/${id}/permissions/${permission}`;
     expect((await server.call(path, { body: { decision: 'allow' } })).json).toMatchObject({ state: 'resolved' });
@@ -109,7 +109,7 @@ describe('what an agent waited for when its server was killed', () => {
     expect((await again).json.text).toContain('"denied"');
   });
 
-  test('is joined by the turn that asks for the same, told there, and decided over a WebSocket', async () => {
+  test('is joined by a turn with the same request, logged there, and decided over a WebSocket', async () => {
     const { id, permission } = leftOf('joined');
     const after = (await eventsOf(server, id)).length;
     const asking = prompt(server, id, 'permit joined');
@@ -144,7 +144,7 @@ describe('what an agent waited for when its server was killed', () => {
   });
 });
 
-test('what a kernel’s code waited for is allowed with nobody there, and the code that runs again goes on, once', async () => {
+test('a request that kernel code waited for is allowed without a responder, and the same code continues when it runs again, once', async () => {
   const { id, permission } = leftOf('kernel');
   expect(await pending(id)).toMatchObject([{ id: permission, tool: 'say', summary: 'echo hi' }]);
   const decision = { body: { decision: 'allow' } };

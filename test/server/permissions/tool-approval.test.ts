@@ -43,7 +43,7 @@ async function answersIn(session: ClientSession): Promise<unknown[]> {
 }
 
 describe('a tool that requires approval', () => {
-  it('is refused at once where nobody attends', async () => {
+  it('is refused at once without a responder', async () => {
     const session = await attending(await newSession());
     const { error } = await session.run(say);
     expect(error).toMatchObject({ name: expect.stringMatching(/Permission/) });
@@ -51,7 +51,7 @@ describe('a tool that requires approval', () => {
     expect(await answersIn(session)).toEqual([]);
   });
 
-  it('runs when a person says yes, who is told exactly what it would do', async () => {
+  it('runs when a person approves, who sees exactly what it would do', async () => {
     const id = await newSession();
     const { approve, asked, answer } = person();
     const session = await attending(id, approve);
@@ -67,7 +67,7 @@ describe('a tool that requires approval', () => {
     expect(await answersIn(session)).toMatchObject([{ outcome: 'allowed', by: 'local' }]);
   });
 
-  it('takes the first answer, and tells the others', async () => {
+  it('takes the first answer, and notifies the others', async () => {
     const id = await newSession();
     const [fast, slow] = [person(), person()];
     const session = await attending(id, fast.approve);
@@ -88,7 +88,7 @@ describe('a tool that requires approval', () => {
     expect(await answersIn(session)).toMatchObject([{ outcome: 'denied', reason: 'not today' }]);
   });
 
-  it('is refused where all leave it to others, or have gone', async () => {
+  it('is refused if all responders abstain or disconnect', async () => {
     const id = await newSession();
     const session = await attending(id, async () => undefined);
     expect((await session.run(say)).error?.message).toContain('nobody is there to ask');
@@ -100,7 +100,7 @@ describe('a tool that requires approval', () => {
     expect((await running).error?.message).toContain('nobody is there to ask');
   });
 
-  it('is refused where nobody answers in time, or the code waits no more', async () => {
+  it('is refused if nobody answers in time, or the code no longer waits', async () => {
     const session = await attending(await newSession({ inputTimeoutMs: 100 }), person().approve);
     expect((await session.run(say)).error?.message).toContain('nobody answered within 0.1 s');
     const { approve, asked } = person();
@@ -114,14 +114,14 @@ describe('a tool that requires approval', () => {
     expect(await answersIn(patient)).toMatchObject([{ outcome: 'cancelled' }]);
   });
 
-  it('asks nobody about what is too long to be read', async () => {
+  it('asks nobody about a request that is too long to read', async () => {
     const { approve } = person();
     const session = await attending(await newSession(), approve);
     const { error } = await session.run('tools.say("x" * 100_000)');
     expect(error?.message).toContain('too long to be shown');
   });
 
-  it('is called by who allows it with the call, and the code of a kernel cannot', async () => {
+  it('runs if the caller approves with the call, which kernel code cannot do', async () => {
     const session = await attending(await newSession());
     expect(await session.tools.call('say', {}, { positional: ['hi'], approved: true })).toBe('hi\n');
     await expect(session.tools.call('say', {}, { positional: ['hi'] })).rejects.toMatchObject({
@@ -131,7 +131,7 @@ describe('a tool that requires approval', () => {
     expect(status).toBe('error');
   });
 
-  it('is asked about where its session is a fork, of those who attend the fork', async () => {
+  it('asks the responders of a fork for a call in the fork', async () => {
     const parent = person();
     const session = await attending(await newSession(), parent.approve);
     await session.run('x = 1');
@@ -141,7 +141,7 @@ describe('a tool that requires approval', () => {
     expect(await attended.run(say)).toMatchObject({ value: 'hi' });
   });
 
-  it('is answered in its own session alone', async () => {
+  it('can be answered only in its own session', async () => {
     const [id, other] = [await newSession(), await newSession()];
     const { approve, asked, answer } = person();
     const session = await attending(id, approve);
@@ -157,7 +157,7 @@ describe('a tool that requires approval', () => {
     expect(await running).toMatchObject({ status: 'error' });
   });
 
-  it('cannot be answered by who may only look', async () => {
+  it('cannot be answered with `view` alone', async () => {
     const id = await newSession({ shares: [{ role: 'viewer', right: 'view' }] });
     const token = await server.user('looker', 'viewer');
     const answer = `POST /v1/sessions/${id}/permissions/prm_0000000000000000`;

@@ -46,7 +46,7 @@ async function filled(agentKey: string): Promise<string> {
 const pathOf = (agentKey: string, more = '') => `/v1/kernels/${encodeURIComponent(agentKey)}/checkpoints${more}`;
 
 describe('checkpoints of an agent key', () => {
-  it('are listed, shown by id or name, and deleted, while its kernel stays hibernated', async () => {
+  it('are listed, shown by id or name, and deleted, without resuming the kernel', async () => {
     const agentKey = 'team/größe 1';
     const { id, made } = await hibernatedWith(client, agentKey, 'before', 'twice', 'twice');
     const [before, first, second] = made;
@@ -74,7 +74,7 @@ describe('checkpoints of an agent key', () => {
     expect((await session.run('x')).value).toBe(1);
   });
 
-  it('come in pages, also if what a page ended with, or the next began with, is deleted meanwhile', async () => {
+  it('come in pages, even if the last item of a page, or the first of the next, is deleted meanwhile', async () => {
     await hibernatedWith(client, 'pages', 'a', 'b', 'c', 'd');
     const ids = (await client.checkpoints.list('pages')).map(({ id }) => id);
     type Page = { checkpoints: { id: string }[]; next?: string };
@@ -96,7 +96,7 @@ describe('checkpoints of an agent key', () => {
     }
   });
 
-  it('end a page early if there is much to tell of each, and are at most a thousand', async () => {
+  it('end a page early if they have much metadata, and a page has at most a thousand', async () => {
     const agentKey = 'full';
     await using own = await TestServer.start({ dataDir: await filled(agentKey) });
     await using reader = await connect({ url: own.url, token: own.token });
@@ -117,7 +117,7 @@ describe('checkpoints of an agent key', () => {
     await expect(session.checkpoint(one)).rejects.toMatchObject({ code: 'TOO_MANY_CHECKPOINTS' });
   });
 
-  it('are those of the user alone, also for the administrator whose keys stand in storage as they are', async () => {
+  it('belong only to the user, also for the administrator whose keys are stored unchanged', async () => {
     await using ada = await connect({ url: server.url, token: await server.user('ada', 'member') });
     await hibernatedWith(ada, 'own', 'hers');
     await hibernatedWith(client, 'mine', 'of local');
@@ -132,7 +132,7 @@ describe('checkpoints of an agent key', () => {
     expect(await ada.checkpoints.get('own', 'hers')).toMatchObject({ name: 'hers' });
   });
 
-  it('are for the scopes view and use, and a deletion is in the audit log', async () => {
+  it('need the scopes view and use, and a deletion is in the audit log', async () => {
     await hibernatedWith(client, 'audited', 'kept');
     const viewer = await server.user('vera', 'viewer');
     expect((await server.call(`GET ${pathOf('audited')}`, { token: viewer })).json).toEqual({ checkpoints: [] });

@@ -26,7 +26,7 @@ const ofExecution = (events: readonly SessionEvent[], execution: string) =>
   events.filter((event) => 'execution' in event && event.execution === execution);
 
 describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => {
-  test('are in the log from their beginning to their one ending, and the result says the same', async () => {
+  test('are in the log from start to end, with the same result', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const { execution, firstSeq, result } = await execute(
       serverSession,
@@ -44,7 +44,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(resultFromWire(result).value).toEqual([2n ** 70n, new Uint8Array([120]), Number.NaN, null]);
   });
 
-  test('run one at a time in the order they came, and too many are refused at once', async () => {
+  test('run one at a time in order, and too many are refused at once', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind), { queueLimit: 3 });
     const all = upTo(4).map((number) => execute(serverSession, `print(${number}, flush=True)`));
     await expect(execute(serverSession, '5')).rejects.toMatchObject({ code: 'KERNEL_BUSY' });
@@ -57,7 +57,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(order).toEqual(upTo(4).flatMap(() => ['execution_started', 'result']));
   });
 
-  test('errors of the code are results; what never began is told and not in the log', async () => {
+  test('errors of the code are results; executions that never began are reported and not in the log', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     expect((await execute(serverSession, '1/0')).result).toMatchObject({
       status: 'error',
@@ -70,7 +70,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect((await serverSession.position()).last).toBe(last);
   });
 
-  test('what began and has no result is told as failed, once', async () => {
+  test('executions without a result are reported as failed, once', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     await execute(serverSession, 'x = 1', { transaction: 'explicit' });
     await expect(execute(serverSession, 'x = 2')).rejects.toMatchObject({ code: 'TRANSACTION_OPEN' });
@@ -80,7 +80,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect((await execute(serverSession, "'x' in globals()")).result.value).toBe(false);
   });
 
-  test('a caller who goes away stops the code only where he asked for that', async () => {
+  test('a caller who disconnects stops the code only on request', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const stop = new AbortController();
     const running = execute(serverSession, "print('on', flush=True)\nwhile True: pass", { signal: stop.signal });
@@ -94,7 +94,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect((await outcome).stdout).toBe('done\n');
   });
 
-  test('interrupt stops what runs', async () => {
+  test('interrupt stops running code', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     expect(await serverSession.interrupt()).toBe(false);
     const running = execute(serverSession, "print('on', flush=True)\nwhile True: pass");
@@ -103,7 +103,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect((await running).result.status).toBe('interrupted');
   });
 
-  test('the first of two answers to one input wins, and the other is told', async () => {
+  test('the first of two answers to one input wins, and the other is refused', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const running = execute(serverSession, "name = input('who? ')\nname");
     const request = await next(serverSession, 'input_request');
@@ -122,7 +122,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(JSON.stringify(told)).not.toContain('ann');
   });
 
-  test('an input that nobody answers is told as such, and a refused one too', async () => {
+  test('an unanswered input is logged as such, and so is a cancelled one', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const late = await execute(serverSession, 'input()', { inputTimeoutMs: 20 });
     expect(late.result).toMatchObject({ status: 'error', error: { name: 'EOFError' } });
@@ -136,7 +136,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     await expect(serverSession.answerInput(id, 'x')).rejects.toMatchObject({ code: 'INPUT_NOT_PENDING' });
   });
 
-  test('a reader from any number gets the rest and then what comes, each once', async () => {
+  test('a reader from any number gets the later events and then new ones, each once', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     for (const number of upTo(5)) await execute(serverSession, `print(${number})`);
     const { last } = await serverSession.position();
@@ -158,7 +158,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     await expect(bad).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 
-  test('the events of one execution end by themselves, and also long after it', async () => {
+  test('the events of one execution end with it, also long afterwards', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     const { execution, firstSeq } = await start(serverSession, "print('a')\nprint('b')");
     const live = await collect(serverSession.events({ after: firstSeq - 1, execution }));
@@ -169,7 +169,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(await collect(serverSession.events({ execution: 'exe_0000000000000000' }))).toEqual([]);
   });
 
-  test('what a thread writes after its cell carries the execution that started it, whatever runs meanwhile', async () => {
+  test('output of a thread after its cell has the execution that started it, whatever runs meanwhile', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     await execute(serverSession, 'import threading\ngo = threading.Event()');
     const work = 'def work():\n    go.wait()\n    print("late")\n    display("shown")\n';
@@ -188,13 +188,13 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(own.map(({ type }) => type)).toEqual(['execution_started', 'stdout', 'result']);
   });
 
-  test('an automatic save is told', async () => {
+  test('an automatic save is logged', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind), { saveAfterMs: 10 });
     await execute(serverSession, 'x = 1');
     expect(await next(serverSession, 'saved')).toMatchObject({ lost: [], checkpoint: expect.any(String) });
   });
 
-  test('what is too large for an event is a file, and nothing of it is lost', async () => {
+  test('data that is too large for an event is in a file, completely', async () => {
     const options = { limits: { eventBytes: 2048, inlineBytes: 20_000 } };
     const { serverSession } = await openServerSession(await newPlace(kind), {}, options);
     const code = "for n in range(3000): print('%06d' % n, flush=n % 10 == 0)\ndisplay('d' * 5000)\nlist(range(2000))";
@@ -229,7 +229,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     }
   });
 
-  test('everything else that is done to a session is told too', async () => {
+  test('every other change of a session is logged', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind), { undo: 2 });
     const api = await serverSession.api();
     expect((await api.run("print('in'); 7")).value).toBe(7);
@@ -262,7 +262,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(events.filter(({ type }) => type === 'result')).toHaveLength(5);
   });
 
-  test('retention trims by size and by age, tells what is gone, and never while code runs', async () => {
+  test('retention trims by size and by age, reports what is gone, and never while code runs', async () => {
     const retention = { maxBytes: 20_000, maxAgeMs: 0, maxFileBytes: 4000 };
     const opened = await openServerSession(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
     const serverSession = await opened.host.open(opened.serverSession.id);
@@ -295,7 +295,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
     expect(seqs).toEqual(upTo(seqs.at(-1) ?? 0, (items[0] as { throughSeq: number }).throughSeq + 1));
   });
 
-  test('retention by age takes all that is old, and numbers go on', async () => {
+  test('retention by age removes all old events, and numbers continue', async () => {
     const { serverSession, host } = await openServerSession(
       await newPlace(kind),
       {},
@@ -313,7 +313,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
 });
 
 describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (kind) => {
-  test('makes retries at the same time join the one that runs', async () => {
+  test('makes concurrent retries join the running execution', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind));
     await execute(serverSession, 'runs = 0');
     const code = 'import time; time.sleep(0.1); runs += 1; runs';
@@ -324,7 +324,7 @@ describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (k
     expect((await execute(serverSession, 'runs')).result.value).toBe(1);
   });
 
-  test('gives a later retry the same result, also after a restart, and large ones too', async () => {
+  test('returns the same result to a later retry, also after a restart, and large ones too', async () => {
     const place = await newPlace(kind);
     const { serverSession, end } = await openServerSession(place);
     const first = await execute(serverSession, "n = 1; print('hi'); 2**80", { idempotencyKey: 'small' });
@@ -362,7 +362,7 @@ describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (k
     });
   });
 
-  test('is known for a time, and so many are', async () => {
+  test('is kept for a limited time, and in limited number', async () => {
     const options = { requests: { maxAgeMs: 86_400_000, maxCount: 3 }, sweepEveryMs: 20 };
     const { serverSession, storage } = await openServerSession(await newPlace(kind), {}, options);
     for (const number of upTo(8)) await execute(serverSession, `${number}`, { idempotencyKey: `k${number}` });

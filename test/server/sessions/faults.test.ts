@@ -47,7 +47,7 @@ function expectEnded(events: readonly SessionEvent[]): void {
   expect([...open]).toEqual([]);
 }
 
-test('what was running is marked once, however often the server starts again', async () => {
+test('running executions are marked as interrupted once, however often the server restarts', async () => {
   const place = await newPlace('file');
   const child = await startChild(place);
   const { sessions } = (await child.next()) as { sessions: string[] };
@@ -64,7 +64,7 @@ test('what was running is marked once, however often the server starts again', a
   expect(new Set(lasts).size).toBe(1);
 });
 
-test('a request whose server was killed while it ran is not run again, and says so', async () => {
+test('a request whose server was killed while it ran does not run again, and says so', async () => {
   const place = await newPlace('file');
   const { storage, serverSession, end } = await openServerSession(place, { agentKey: 'k' });
   const code = "print('on', flush=True)\nimport time; time.sleep(600)";
@@ -94,7 +94,7 @@ test('a request whose server was killed while it ran is not run again, and says 
   await expect(execute(later, code, { idempotencyKey: 'once' })).rejects.toMatchObject({ code: 'EXECUTION_LOST' });
 });
 
-test('a Redis that goes away fails what runs; when it is back, the log says so and numbers have no gap', async () => {
+test('an outage of Redis fails running code; afterwards the log says so, and numbers have no gaps', async () => {
   const { serverSession } = await openServerSession(await newPlace('redis'));
   await execute(serverSession, 'x = 1');
   const running = execute(serverSession, "import time\nwhile True: print('tick', flush=True); time.sleep(0.01)");
@@ -116,7 +116,7 @@ test('a Redis that goes away fails what runs; when it is back, the log says so a
   expectEnded(events);
 });
 
-test('a server that goes down while its storage is away says so, and ends its kernels and readers all the same', async () => {
+test('a server that shuts down while its storage is unreachable says so, and ends its kernels and readers', async () => {
   const { serverSession, host } = await openServerSession(await newPlace('redis'));
   await execute(serverSession, 'x = 1');
   const { pid } = await serverSession.session();
@@ -137,7 +137,7 @@ test('a server that goes down while its storage is away says so, and ends its ke
   }
 });
 
-test('code that ends while Redis is away has its ending in the log when it is back, and its key runs nothing twice', async () => {
+test('code that ends during an outage of Redis is logged afterwards, and its key runs nothing twice', async () => {
   const { serverSession } = await openServerSession(await newPlace('redis'));
   await execute(serverSession, 'n = 0');
   const { cwd } = await serverSession.session();

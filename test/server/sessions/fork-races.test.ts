@@ -63,8 +63,8 @@ function bound(target: object, name: string | symbol): unknown {
   return typeof value === 'function' ? value.bind(target) : value;
 }
 
-describe.each(kinds)('with sessions in storage of the kind %s', (kind) => {
-  it('a fork that is confirmed before its first use has a sandbox of its own', async () => {
+describe.each(kinds)('with sessions in %s storage', (kind) => {
+  it('a fork that is confirmed before its first use has its own sandbox', async () => {
     let confirming: Promise<SessionInfo> | undefined;
     const host = await hostWith(kind, {
       after: ({ collection, id, value: { life, unconfirmed } }) => {
@@ -115,7 +115,7 @@ describe.each(kinds)('with sessions in storage of the kind %s', (kind) => {
   });
 });
 
-it('files of a fork do not vanish where its parent is deleted at the same time', { timeout: 180_000 }, async () => {
+it('files of a fork stay if its parent is deleted at the same time', { timeout: 180_000 }, async () => {
   const ended: string[] = [];
   for (let round = 0; round < 60; round++) {
     const { id } = await server.session({ agentKey: `parent ${round}` });

@@ -78,8 +78,8 @@ async function expectClosed(session: string, token: string, call = 'sum([1])'): 
   }
 }
 
-describe('a fork that somebody else made', () => {
-  it('reaches no tool, skill, artifact or package of anybody, and says how to confirm it', async () => {
+describe('a fork of another user’s session', () => {
+  it('cannot use any tool, skill, artifact or package, and says how to confirm it', async () => {
     const parent = await planted();
     const fork = await forkOf(parent.id, bob);
     expect(fork).toMatchObject({ unconfirmed: true });
@@ -109,7 +109,7 @@ describe('a fork that somebody else made', () => {
     expect(answer.text).toContain(`cella sessions confirm ${fork.id}`);
   });
 
-  it('is confirmed by its owner alone, once, which the audit log and its events tell', async () => {
+  it('can be confirmed only by its owner, once, which the audit log and its events show', async () => {
     const parent = await planted();
     const fork = await forkOf(parent.id, bob);
     const shares = [{ user: 'ann', right: 'manage' }];
@@ -138,7 +138,7 @@ describe('a fork that somebody else made', () => {
     expect(text).toContain('"confirmed"');
   });
 
-  it('has a sandbox of its own once it is confirmed: its parent’s code can do nothing to its processes', async () => {
+  it('has its own sandbox once it is confirmed: its parent’s code cannot affect its processes', async () => {
     const parent = await planted();
     const fork = await forkOf(parent.id, bob);
     const pids = '__import__("os").listdir("/proc")';
@@ -151,7 +151,7 @@ describe('a fork that somebody else made', () => {
     expect(await value(ann, parent.id, '__import__("os").path.exists("/tmp/of-bob")')).toBe(false);
   });
 
-  it('of an admin is no exception, and a fork of it is as unconfirmed', async () => {
+  it('by an admin is no exception, and a fork of it is unconfirmed too', async () => {
     const fork = await forkOf((await planted()).id, server.token);
     await expectClosed(fork.id, server.token);
     const again = await forkOf(fork.id, server.token);
@@ -163,7 +163,7 @@ describe('a fork that somebody else made', () => {
   });
 });
 
-it('a fork has its owner’s packages only once it is confirmed', { timeout: 120_000 }, async () => {
+it('has its owner’s packages only after it is confirmed', { timeout: 120_000 }, async () => {
   const wheels = await mkdtemp(join(await scratchFolder(), 'wheels-'));
   // Installers of a root host run as another user.
   await chmod(wheels, 0o755);
@@ -200,14 +200,14 @@ it('a fork has its owner’s packages only once it is confirmed', { timeout: 120
   await server[Symbol.asyncDispose]();
 });
 
-it('a fork of one’s own session needs no confirmation', async () => {
+it('a fork of the user’s own session needs no confirmation', async () => {
   const { id } = await server.session({ agentKey: `own ${made++}` }, bob);
   const fork = await forkOf(id, bob);
   expect(fork).not.toHaveProperty('unconfirmed');
   expect(await value(bob, fork.id, 'artifacts.load("secret")')).toBe('of bob');
 });
 
-it('a fork stays unconfirmed over a restart of the server', async () => {
+it('a fork stays unconfirmed after a restart of the server', async () => {
   const dataDir = await scratchFolder();
   const before = await TestServer.start({ dataDir });
   const first = server;

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { TestServer } from '../../support/servers/server.ts';
 
-test('files, history, events and facts of a session are told after a restart, and no kernel wakes', async () => {
+test('files, history, events and details of a session are available after a restart, and no kernel resumes', async () => {
   const dataDir = await scratchFolder();
   const before = await TestServer.start({ dataDir });
   const { id } = await before.session({ agentKey: 'sleeper' });

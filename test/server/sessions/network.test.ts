@@ -30,7 +30,7 @@ for _ in range(20):
     .toEqual([expect.objectContaining(denied)]);
 });
 
-test('members need leave for it, as for the network of the machine', async () => {
+test('members need permission for it, as for the network of the machine', async () => {
   const token = await server.user('mia', 'member');
   const body = { sandbox: { network: { allow: ['127.0.0.1:6379'] } } };
   const { status, json } = await server.call('POST /v1/sessions', { token, body });
@@ -40,7 +40,7 @@ test('members need leave for it, as for the network of the machine', async () =>
   ]);
 });
 
-test.each(['http://a.org', 'user@a.org', '0x7f.1', '*.org', 'a.org/b', ''])('%j is no host of a list', async (host) => {
+test.each(['http://a.org', 'user@a.org', '0x7f.1', '*.org', 'a.org/b', ''])('%j is not a valid entry', async (host) => {
   const body = { sandbox: { network: { allow: [host] } } };
   const { status, text } = await server.call('POST /v1/sessions', { body });
   expect([status, text]).toEqual([400, expect.stringContaining('must be a host')]);

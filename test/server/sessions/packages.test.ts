@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 
 describe('packages over the API', { timeout: 120_000 }, () => {
-  it('tell how far they are, and are found by every live kernel of their owner', async () => {
+  it('report progress, and can be imported by every live kernel of their owner', async () => {
     const client = await connectTo(server, 'url');
     const [one, other] = [await client.open({ agentKey: 'one' }), await client.open({ agentKey: 'other' })];
     await other.run('x = 1');
@@ -37,7 +37,7 @@ describe('packages over the API', { timeout: 120_000 }, () => {
   });
 
   it.each(['session', 'user'] as const)(
-    'are added and removed with the routes of a %s, for live kernels too',
+    'are added and removed with the routes of a %s, also for live kernels',
     async (door) => {
       const client = await connectTo(server, 'url');
       const [one, other] = [await client.open({ agentKey: `${door} 1` }), await client.open({ agentKey: `${door} 2` })];
@@ -62,7 +62,7 @@ describe('packages over the API', { timeout: 120_000 }, () => {
     },
   );
 
-  it('that code adds are there for a kernel that starts again', async () => {
+  it('that code adds are available to a kernel that restarts', async () => {
     const client = await connectTo(server, 'url');
     const [one, other] = [await client.open({ agentKey: 'adds' }), await client.open({ agentKey: 'sleeps' })];
     await other.run('x = 1');
@@ -71,7 +71,7 @@ describe('packages over the API', { timeout: 120_000 }, () => {
     expect(await other.run('import later_thing; later_thing.VERSION, x')).toMatchObject({ value: ['1.0.0', 1] });
   });
 
-  it('are locked for all where the server does, over the API and in code; list and sync still work', async () => {
+  it('are locked for everybody if the server locks them, over the API and in code; list and sync still work', async () => {
     await using locked = await TestServer.start({ allowRuntimeDeps: false });
     await using client = await connect({ url: locked.url, token: locked.token });
     await using session = await client.open({ agentKey: 'locked', allowRuntimeDeps: true });
@@ -91,7 +91,7 @@ describe('packages over the API', { timeout: 120_000 }, () => {
     expect(await session.run(tried)).toMatchObject({ stdout: 'DEPS_LOCKED\n' });
   });
 
-  it('that are installed before a kernel starts are told in the log, what fails once', async () => {
+  it('that are installed before a kernel starts are logged, and failures once', async () => {
     {
       await using storage = await FileStorage.open(server.facts.dataDir);
       for (const name of ['tiny-thing', 'no-such-thing']) await storage.deps.add(name);

@@ -7,7 +7,7 @@ import { newPlace, openHost, upTo, useRedis } from './session-hosts.ts';
 useRedis();
 const COUNT = 250;
 
-test.each(['file', 'redis'] as const)('no session is told twice or left out, in %s storage', async (kind) => {
+test.each(['file', 'redis'] as const)('every session is listed exactly once, in %s storage', async (kind) => {
   const { host } = await openHost(await newPlace(kind));
   const owners = ['local', 'ann~000000000000'];
   const make = async (number: number) => {

@@ -46,7 +46,7 @@ function expectOver({ status, json, headers }: Answer, quota: string): void {
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
 }
 
-it('sessions, also of many that are made at once and of forks; what is there already is found', async () => {
+it('sessions, also if many are created at once and by forks; existing ones are found', async () => {
   const { session, call } = await bounded('sessions', { sessions: 2 });
   const made = await Promise.all(['1', '2', '3', '4'].map((agentKey) => call('POST /v1/sessions', { agentKey })));
   expect(made.map(({ status }) => status).toSorted()).toEqual([201, 201, 429, 429]);
@@ -61,7 +61,7 @@ it('sessions, also of many that are made at once and of forks; what is there alr
   await session('yet more');
 });
 
-it('live kernels, and of two that begin at once one', async () => {
+it('live kernels; of two that start at once, one', async () => {
   const { session, run, call } = await bounded('kernels', { liveKernels: 1 });
   const [one, two] = [await session('1'), await session('2')];
   const both = await Promise.all([run(one), run(two)]);
@@ -73,7 +73,7 @@ it('live kernels, and of two that begin at once one', async () => {
   expect((await run(asleep)).status).toBe(200);
 });
 
-it('live kernels, and of forks that begin at once no more than there is room for', async () => {
+it('live kernels; of forks that start at once, only as many as fit', async () => {
   const { session, run, call } = await bounded('forks', { liveKernels: 3 });
   const id = await session('parent');
   expect((await run(id)).status).toBe(200);
@@ -91,7 +91,7 @@ it('live kernels, and of forks that begin at once no more than there is room for
   expect((await call(`POST /v1/sessions/${id}/fork`, { agentKey: '6' })).status).toBe(201);
 });
 
-it('memory, of kernels that live and are to have more at once', async () => {
+it('memory, of live kernels whose limits are raised at once', async () => {
   const { session, run, call } = await bounded('more-memory', { memoryMb: 1500 });
   const ids = [await session('1', limits(500)), await session('2', limits(500))];
   for (const id of ids) expect((await run(id)).status).toBe(200);
@@ -116,7 +116,7 @@ it.each([
   expect(new Set(made.map(({ status }) => status))).toContain(429);
 });
 
-it('memory, also of a kernel that lives and is to have more', async () => {
+it('memory, also of a live kernel whose limit is raised', async () => {
   const { session, run, call } = await bounded('memory', { memoryMb: 1500 });
   const [one, two] = [await session('1', limits(1000)), await session('2', limits(1000))];
   expect((await run(one)).status).toBe(200);
@@ -144,7 +144,7 @@ it('executions a minute, over REST and over MCP together', async () => {
   expectOver(await run(id), 'executionsPerMinute');
 });
 
-it('storage, with files that are sent and files that code has written', async () => {
+it('storage, with uploaded files and files from code', async () => {
   const { session, run, call, token } = await bounded('storage', { storageBytes: 3_000_000 });
   const id = await session('1');
   const write = (bytes: number) => {
@@ -183,7 +183,7 @@ os.unlink("f")`,
   expectOver(await run(id), 'storageBytes');
 });
 
-it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and not gone yet', async () => {
+it.runIf(process.getuid?.() === 0)('storage, with deleted folders that are not removed yet', async () => {
   const { session, run, call } = await bounded('refilling', {});
   const id = await session('1');
   expect((await run(id, 'open("f", "wb").write(b"x" * 5_000_000)')).status).toBe(200);
@@ -206,7 +206,7 @@ it.runIf(process.getuid?.() === 0)('storage, with folders that are deleted and n
   expect((await runOther(await others('1'))).status).toBe(200);
 });
 
-it('storage, with checkpoints that are made one after the other', async () => {
+it('storage, with successive checkpoints', async () => {
   const { session, run, call } = await bounded('points', { storageBytes: 5_000_000 });
   const id = await session('1');
   await run(id, 'import os; x = os.urandom(2_000_000)');
@@ -216,7 +216,7 @@ it('storage, with checkpoints that are made one after the other', async () => {
   expectOver(await make(), 'storageBytes');
 });
 
-it('storage, with what is told of artifacts that hold nothing', async () => {
+it('storage, with the metadata of empty artifacts', async () => {
   const { session, run, call } = await bounded('told', { storageBytes: 300_000 });
   const id = await session('1');
   const metadata = encodeURIComponent(JSON.stringify({ k: 'x'.repeat(8000) }));
@@ -230,7 +230,7 @@ it('storage, with what is told of artifacts that hold nothing', async () => {
   expectOver(await run(id), 'storageBytes');
 });
 
-it('storage, with what agents have said; none is prompted where there is no room', async () => {
+it('storage, with conversations of agents; no prompt starts without room', async () => {
   const { session, run, call } = await bounded('words', { storageBytes: 3_000_000 });
   const id = await session('1');
   const prompt = () => call(`POST /v1/sessions/${id}/prompt`, { prompt: 'Talk.', agent: 'claude' });
@@ -243,31 +243,28 @@ it('storage, with what agents have said; none is prompted where there is no room
   expectOver(await run(id), 'storageBytes');
 });
 
-it.each(['files/content?path=long', 'artifacts/long/content'])(
-  'storage, of %s that comes without a length',
-  async (path) => {
-    const { session, token } = await bounded(`chunked-${path.slice(0, 5)}`, { storageBytes: 1_000_000 });
-    const url = new URL(`/v1/sessions/${await session('1')}/${path}`, server.url);
-    let sent = 0;
-    const body = new ReadableStream({
-      pull(controller) {
-        if (sent++ < 100) controller.enqueue(new Uint8Array(100_000));
-        else controller.close();
-      },
-    });
-    const headers = { authorization: `Bearer ${token}` };
-    const answer = await fetch(url, { method: 'PUT', headers, body, duplex: 'half' });
-    const { status } = answer;
-    expectOver({ status, headers: answer.headers, text: '', json: JSON.parse(await answer.text()) }, 'storageBytes');
-    // It is told in the audit log, with where it came from.
-    const { json } = await server.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
-    expect(json.entries).toContainEqual(
-      expect.objectContaining({ target: 'long', from: '127.0.0.1', code: 'QUOTA_EXCEEDED' }),
-    );
-  },
-);
+it.each(['files/content?path=long', 'artifacts/long/content'])('storage, of %s without a length', async (path) => {
+  const { session, token } = await bounded(`chunked-${path.slice(0, 5)}`, { storageBytes: 1_000_000 });
+  const url = new URL(`/v1/sessions/${await session('1')}/${path}`, server.url);
+  let sent = 0;
+  const body = new ReadableStream({
+    pull(controller) {
+      if (sent++ < 100) controller.enqueue(new Uint8Array(100_000));
+      else controller.close();
+    },
+  });
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(url, { method: 'PUT', headers, body, duplex: 'half' });
+  const { status } = answer;
+  expectOver({ status, headers: answer.headers, text: '', json: JSON.parse(await answer.text()) }, 'storageBytes');
+  // It is told in the audit log, with where it came from.
+  const { json } = await server.call<{ entries: Record<string, unknown>[] }>('GET /v1/audit?after=0&limit=1000');
+  expect(json.entries).toContainEqual(
+    expect.objectContaining({ target: 'long', from: '127.0.0.1', code: 'QUOTA_EXCEEDED' }),
+  );
+});
 
-it('`in-process` is for members where an admin has turned it on, and nothing else is', async () => {
+it('`in-process` is available to members only if an admin allows it', async () => {
   const { call } = await bounded('trusted', {});
   expect((await call('POST /v1/sessions', { agentKey: 'i', executor: 'in-process' })).status).toBe(201);
   for (const body of [{ sandbox: 'off' }, { cwd: '/' }, { sandbox: { network: 'host' } }]) {
@@ -275,7 +272,7 @@ it('`in-process` is for members where an admin has turned it on, and nothing els
   }
 });
 
-it('a fork does not bring along what its maker could not have asked for', async () => {
+it('a fork has no options that its creator could not request', async () => {
   const { call } = await bounded('forker', {});
   const shares = [{ user: 'forker', right: 'manage' }];
   const { id } = await server.session({ agentKey: 'wide', sandbox: { readable: ['/etc'] }, shares });

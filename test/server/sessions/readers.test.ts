@@ -36,7 +36,7 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     expect((await host.metrics()).readers).toBe(0);
   });
 
-  test('a slow one falls behind and still gets everything; one that vanishes is forgotten', {
+  test('a slow one gets every event later; one that disappears is forgotten', {
     timeout: 120_000,
   }, async () => {
     const { serverSession, host } = await openServerSession(await newPlace(kind));
@@ -62,7 +62,7 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     expect((await host.metrics()).readers).toBe(0);
   });
 
-  test('one that has left in the middle of waiting is let go of', async () => {
+  test('one that disconnects while it waits is removed', async () => {
     const { serverSession, host } = await openServerSession(await newPlace(kind));
     const gone = new AbortController();
     const { last } = await serverSession.position();

@@ -20,7 +20,7 @@ import {
 useRedis();
 
 describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
-  test('a key is made once for each owner, and with other options it is a conflict', async () => {
+  test('a key exists once per owner, and conflicts with other options', async () => {
     const { host } = await openHost(await newPlace(kind));
     const wanted = { agentKey: 'risk', timeoutMs: 5000, labels: { team: 'a' } };
     const first = await host.create('local', wanted);
@@ -39,7 +39,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(others.session.id).not.toBe(first.session.id);
   });
 
-  test('many who make one key at once get the same session', async () => {
+  test('concurrent callers who create one key get the same session', async () => {
     const { host } = await openHost(await newPlace(kind));
     const made = await Promise.all(Array.from({ length: 20 }, () => host.create('local', { agentKey: 'same' })));
     expect(new Set(made.map(({ session }) => session.id)).size).toBe(1);
@@ -92,7 +92,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(await host.find('local', 'k7')).toBeUndefined();
   });
 
-  test('an id that is not there is NOT_FOUND, whatever it looks like', async () => {
+  test('an unknown id is NOT_FOUND, whatever it looks like', async () => {
     const { host } = await openHost(await newPlace(kind));
     for (const id of ['ses_0000000000000000', '', '../x', 'x'.repeat(2000), 'a b\0']) {
       await expect(host.get(id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
@@ -101,7 +101,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     }
   });
 
-  test('an update changes name, labels and settings, and names stay', async () => {
+  test('an update changes name, labels and settings, and keeps variables', async () => {
     const { host, serverSession } = await openServerSession(await newPlace(kind), { agentKey: 'u', name: 'one' });
     await execute(serverSession, 'x = 41');
     const changed = await host.update(serverSession.id, {
@@ -124,7 +124,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await host.get(serverSession.id)).settings).toEqual({ ...changed.settings, timeoutMs: 0 });
   });
 
-  test('an update ends nothing that runs, and holds for what comes after it', async () => {
+  test('an update ends no running code, and applies from the next cell on', async () => {
     const { host, serverSession } = await openServerSession(await newPlace(kind), { agentKey: 'u' });
     const running = execute(serverSession, "print('on', flush=True); input(); 'done'");
     const { id } = await next(serverSession, 'input_request');
@@ -135,7 +135,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await execute(serverSession, "import os; os.environ['WHO']")).result.value).toBe('me');
   });
 
-  test('after a restart every session is there, and goes on where it was', async () => {
+  test('after a restart every session exists, and continues', async () => {
     const place = await newPlace(kind);
     const before = await openHost(place);
     for (const key of ['a', 'b']) {
@@ -160,7 +160,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     }
   });
 
-  test('an idle kernel is put to sleep, and the next call brings it back', async () => {
+  test('an idle kernel is hibernated, and the next call resumes it', async () => {
     const { serverSession } = await openServerSession(await newPlace(kind), {}, { idleMs: 50 });
     await execute(serverSession, 'x = 5');
     const slept = await next(serverSession, 'session_state', 1);
@@ -169,7 +169,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await execute(serverSession, 'x')).result).toMatchObject({ value: 5, resumed: { lost: [] } });
   });
 
-  test('one without kernel, reader and work is closed after a while, and opened again for whoever comes', async () => {
+  test('an unused session is closed in memory after a while, and opened again when needed', async () => {
     const options = { sweepEveryMs: 20, closeAfterMs: 100 };
     const { host, serverSession, storage } = await openServerSession(
       await newPlace(kind),
@@ -201,7 +201,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(await isHeld()).toBe(true);
   });
 
-  test('more sessions than kernels may live all keep their names', async () => {
+  test('more sessions than kernels can all keep their variables', async () => {
     const { host } = await openHost(await newPlace(kind), { pool: { maxKernels: 2 } });
     const open = async (key: number) => host.open((await host.create('local', { agentKey: `n${key}` })).session.id);
     const all = await Promise.all(upTo(6).map(open));
@@ -211,7 +211,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await host.metrics()).pool.live).toBeLessThanOrEqual(2);
   });
 
-  test('a fork has the same memory, is a session of its own, and outlives a restart', async () => {
+  test('a fork has the same memory, is its own session, and survives a restart', async () => {
     const place = await newPlace(kind);
     const { host, serverSession, end } = await openServerSession(place, { agentKey: 'parent', labels: { a: 'b' } });
     await execute(serverSession, "x = [1]\nopen('shared.txt', 'w').write('here')");
@@ -238,7 +238,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect((await later.list({})).sessions).toEqual([]);
   });
 
-  test('delete really deletes: kernel, workspace, events, checkpoints, files, requests and the session', async () => {
+  test('delete removes everything: kernel, workspace, events, checkpoints, files, requests and the session', async () => {
     const place = await newPlace(kind);
     const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
     const { host, serverSession, storage } = await openServerSession(place, { agentKey: 'gone' }, options);
@@ -290,7 +290,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(readdirSync(join(place.dataDir, 'agents'))).toEqual([]);
   });
 
-  test('of two servers one has a session; the other is told, and takes over when the first has gone', async () => {
+  test('one of two servers owns a session; the other gets an error, and takes over when the first has ended', async () => {
     const place = await newPlace(kind);
     const first = await openServerSession(place, { agentKey: 'one owner' });
     await execute(first.serverSession, 'x = 1');
@@ -306,7 +306,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     expect(numbersOf(await logged(taken)).slice(0, last + 1)).toEqual(upTo(last + 1));
   });
 
-  test('keys of users never meet', async () => {
+  test('keys of different users never collide', async () => {
     const { host, storage } = await openHost(await newPlace(kind));
     const mine = await host.open((await host.create('local', { agentKey: 'k' })).session.id);
     const theirs = await host.open((await host.create('ann~000000000000', { agentKey: 'k' })).session.id);
@@ -317,8 +317,8 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
   });
 });
 
-describe('a server that goes down', () => {
-  test('lets what runs come to its end, refuses what is new, and tells readers', async () => {
+describe('a server that shuts down', () => {
+  test('lets running code finish, refuses new work, and notifies readers', async () => {
     const place = await newPlace('file');
     const { host, serverSession } = await openServerSession(place);
     const { cwd } = await serverSession.session();
@@ -342,22 +342,25 @@ describe('a server that goes down', () => {
     expect((await execute(await later.open(serverSession.id), 'x')).result.value).toBe(7);
   });
 
-  test.each([0, 30_000])('leaves nothing open that was being made, with a grace period of %i ms', async (graceMs) => {
-    const { host, serverSession, storage } = await openServerSession(await newPlace('file'));
-    await execute(serverSession, 'x = 1');
-    const keys = upTo(5).map((number) => `made ${number}`);
-    const making = Promise.allSettled([
-      ...keys.map((agentKey) => host.create('local', { agentKey })),
-      host.fork(serverSession.id, 'local', { agentKey: 'forked' }),
-    ]);
-    await host.drain(graceMs);
-    for (const made of await making) {
-      if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'SERVER_STOPPING' });
-    }
-    for (const key of [...keys, 'forked']) expect(await storage.locks.ownerOf(key)).toBeUndefined();
-  });
+  test.each([0, 30_000])(
+    'leaves nothing open that was being created, with a grace period of %i ms',
+    async (graceMs) => {
+      const { host, serverSession, storage } = await openServerSession(await newPlace('file'));
+      await execute(serverSession, 'x = 1');
+      const keys = upTo(5).map((number) => `made ${number}`);
+      const making = Promise.allSettled([
+        ...keys.map((agentKey) => host.create('local', { agentKey })),
+        host.fork(serverSession.id, 'local', { agentKey: 'forked' }),
+      ]);
+      await host.drain(graceMs);
+      for (const made of await making) {
+        if (made.status === 'rejected') expect(made.reason).toMatchObject({ code: 'SERVER_STOPPING' });
+      }
+      for (const key of [...keys, 'forked']) expect(await storage.locks.ownerOf(key)).toBeUndefined();
+    },
+  );
 
-  test('interrupts what outlasts the grace period, and says so in its result', async () => {
+  test('interrupts code after the grace period, and its result says so', async () => {
     const place = await newPlace('file');
     const { host, serverSession } = await openServerSession(place);
     const running = execute(serverSession, "print('go', flush=True)\nwhile True: pass");

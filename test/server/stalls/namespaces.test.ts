@@ -63,7 +63,7 @@ const runs = async (code: string, value: unknown) => expect(await run(code)).toM
 const get = async (path: string) =>
   expect(await server.discard('GET', `/v1/sessions/${session}${path}`, token), path).toBe(200);
 
-describe('artifacts with more metadata than may be saved today', () => {
+describe('artifacts with more metadata than the current limit', () => {
   row('are listed by code, all of them', () =>
     runs('all = artifacts.list()\n[len(all), sum(len(one["metadata"]) for one in all)]', [
       ARTIFACTS,
@@ -73,14 +73,14 @@ describe('artifacts with more metadata than may be saved today', () => {
   row('are listed over HTTP', () => get('/artifacts'));
 });
 
-describe('skills with more parameters than may be kept today', () => {
+describe('skills with more parameters than the current limit', () => {
   row('are listed by code', () => runs('len(skills.list())', OLD_SKILLS.length));
   row('are found by code', () => runs('len(skills.search("text", limit=20))', OLD_SKILLS.length));
   row('are listed over HTTP', () => get('/skills'));
   row('are called', () => runs('skills.old_10000(*range(10_000))', 10_000));
 });
 
-describe('things at their limits', () => {
+describe('items at their limits', () => {
   row('are saved: artifacts with as many keys as may be', () =>
     runs(
       'for n in range(30): artifacts.save("new-%d" % n, b"", metadata={"k%d" % key: key for key in range(1000)})\n1',
@@ -101,7 +101,7 @@ describe('things at their limits', () => {
   );
 });
 
-describe('what a tool gives', () => {
+describe('output of a tool', () => {
   let own: string;
   const programs = {
     empty_lists: `print('[' + '[],' * 340_000 + '[]]')`,
@@ -164,7 +164,7 @@ for line in sys.stdin:
     sys.stdout.flush()
 `;
 
-describe('what an MCP server sends', () => {
+describe('messages of an MCP server', () => {
   let own: string;
   beforeAll(async () => {
     own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'mcp' })).id;
@@ -238,7 +238,7 @@ function mcpServer(): HttpServer {
   });
 }
 
-describe('what an MCP server sends over HTTP', () => {
+describe('messages of an MCP server over HTTP', () => {
   let own: string;
   const http = mcpServer();
   beforeAll(async () => {

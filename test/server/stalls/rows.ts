@@ -111,7 +111,7 @@ export function stallSuite(sizes: Sizes): void {
     row('the last page', () => ask(`GET /v1/audit?after=${sizes.audit - 10}&limit=1000`, admin()));
   });
 
-  describe('many sessions of others', () => {
+  describe('many sessions of other users', () => {
     row('listing one’s own', () => ask('GET /v1/sessions?limit=1000'));
     row('listing by a label that none has', () => ask('GET /v1/sessions?label=a=b&limit=1000'));
     row('listing all by a label that none has', () => ask('GET /v1/sessions?label=a=b&limit=1000', admin()));
@@ -191,7 +191,7 @@ export function stallSuite(sizes: Sizes): void {
     row('metrics', () => ask('GET /metrics', admin()));
   });
 
-  describe('many things', () => {
+  describe('many items', () => {
     row('listing skills', () => ask(`GET ${session('spare', '/skills')}`));
     row('searching skills with a long query', async () => {
       const q = Array.from({ length: 140 }, (_, number) => `wrds${number}x`)
@@ -219,7 +219,7 @@ export function stallSuite(sizes: Sizes): void {
         },
       }),
     );
-    it('are there: skills that can be used', async () => {
+    it('exist: skills that can be used', async () => {
       const answer = await server.json<{ skills: object[] }>(`GET ${session('spare', '/skills')}`, state.ann);
       expect(answer.skills).toHaveLength(Math.min(sizes.skills, 1000));
     });

@@ -51,7 +51,7 @@ describe('a transcript of some 60 million characters', () => {
       row('is read over HTTP', async () =>
         expect(await server.discard('GET', `/v1/sessions/${last}/transcript`, server.token)).toBe(200),
       );
-      it('comes back whole', { timeout: 60_000 }, async () => {
+      it('is returned completely', { timeout: 60_000 }, async () => {
         const path = `GET /v1/sessions/${last}/transcript`;
         const told = await server.json<{ text: string; revision: number }>(path, server.token);
         expect(told.text === text.repeat((PIECE + 2) * 229)).toBe(true);

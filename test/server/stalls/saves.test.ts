@@ -109,7 +109,7 @@ describe('a variable of 150 MB', () => {
   });
 });
 
-describe(`what ${LEGACY} has stored`, () => {
+describe(`data that ${LEGACY} has stored`, () => {
   row('is listed', () => server.discard('GET', `/v1/kernels/${encodeURIComponent(LEGACY)}/checkpoints`, server.token));
   row('wakes', async () => {
     const { ask, run } = await open(LEGACY);

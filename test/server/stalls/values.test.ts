@@ -66,7 +66,7 @@ describe('a retry', () => {
   });
 });
 
-describe('what it shows', () => {
+describe('its displays', () => {
   row('300,000 MIME types', () =>
     run('type("R", (), {"_repr_mimebundle_": lambda self, **_: {"a/%d" % n: "" for n in range(300_000)}})()'),
   );
@@ -79,7 +79,7 @@ describe('what it shows', () => {
   row('output of control characters', () => run('sys.stdout.write("\\x01" * 3_000_000); None'));
 });
 
-describe('what it asks for', () => {
+describe('its calls', () => {
   row('a call with 300,000 arguments', () =>
     run('try: tools.nothing(**{"k%d" % n: n for n in range(300_000)})\nexcept Exception: pass'),
   );
@@ -92,13 +92,13 @@ describe('what it asks for', () => {
 });
 
 describe('a namespace of 200,000 variables', () => {
-  it('is made', { timeout: 120_000 }, () => run('for n in range(200_000): globals()["name_%d" % n] = n'));
+  it('is created', { timeout: 120_000 }, () => run('for n in range(200_000): globals()["name_%d" % n] = n'));
   row('is listed', () => ask('GET /variables'));
   row('is completed', () => ask('POST /complete', { code: 'name_', cursor: 5 }));
   it('is gone', { timeout: 120_000 }, () => run('for n in range(200_000): del globals()["name_%d" % n]'));
 });
 
-describe('frames that code writes itself', () => {
+describe('frames written by code', () => {
   let before: string;
   beforeAll(() => {
     before = session;
