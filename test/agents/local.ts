@@ -11,7 +11,12 @@ import { runAgentTurn } from '../../src/runner/agent-turn.ts';
 import { KEY } from '../support/servers/agent-server.ts';
 import type { AgentEnvironment, EnvironmentTurn, OpenAgentEnvironment, TurnOutcome } from './agent-environment.ts';
 
-export function localEnvironment(name: string, programDir: string): OpenAgentEnvironment {
+/** `more`: variables of the environment. */
+export function localEnvironment(
+  name: string,
+  programDir: string,
+  more: Readonly<Record<string, string>> = {},
+): OpenAgentEnvironment {
   return async ({ modelUrl, profile }) => {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'cella-agent-')));
     const [cwd, homeDir] = [join(folder, 'workspace'), join(folder, 'home')];
@@ -22,7 +27,7 @@ export function localEnvironment(name: string, programDir: string): OpenAgentEnv
       cwd,
       homeDir,
       programDir,
-      env: { PATH: process.env.PATH ?? '/usr/bin:/bin', LANG: 'C.UTF-8' },
+      env: { PATH: process.env.PATH ?? '/usr/bin:/bin', LANG: 'C.UTF-8', ...more },
       model: { baseUrl: modelUrl, key: KEY },
       profile: profile({ workspace: cwd, node: process.execPath }),
     };

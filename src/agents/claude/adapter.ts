@@ -8,6 +8,7 @@ import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';
 import { findFile, readConversation, writeConversation } from './conversation-files.ts';
 import { LiveStream } from './live-stream.ts';
+import { openProviderForwarder } from './provider-forwarder.ts';
 import {
   loadSdk,
   makeTurnFolder,
@@ -105,7 +106,9 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
   const onStderr = (text: string) => {
     stderr = `${stderr}${text}`.slice(-MOST_STDERR);
   };
-  const options = sdkOptions(setup, turn, {
+  await using forwarder = await openProviderForwarder(setup);
+  const model = { ...setup.model, ...(forwarder ? { baseUrl: forwarder.url } : {}) };
+  const options = sdkOptions({ ...setup, model }, turn, {
     canUseTool: canUseTool(turn, setup),
     onStderr,
     folder,
