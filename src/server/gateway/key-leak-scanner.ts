@@ -3,6 +3,8 @@
  * strings.
  */
 
+import type { TextPiece } from './providers/provider.ts';
+
 /** Levels of nested escapes: a tool's input is JSON in a string of an event, and may contain such strings itself. */
 const MOST_LEVELS = 4;
 /** A prefix of this length, such as `sk-ant-`, may occur in harmless text. */
@@ -60,6 +62,58 @@ export class KeyLeakScanner {
       if (rest.equals(this.#key.subarray(0, rest.length))) return rest.length;
     }
     return 0;
+  }
+}
+
+/** Limits the places that are remembered, besides those that begin the key. */
+const MOST_PLACES = 64;
+
+/**
+ * Watches the model's text across the events of a stream: all of it in order, and that of each place by itself. Clients join
+ * the pieces of one place, whatever stands between them.
+ */
+export class TextLeakScanner {
+  readonly #key: string;
+  readonly #all: KeyLeakScanner;
+  readonly #places = new Map<string, KeyLeakScanner>();
+  /** The places whose last bytes may begin the key. */
+  readonly #begun = new Set<string>();
+
+  constructor(key: string) {
+    this.#key = key;
+    this.#all = new KeyLeakScanner(key);
+  }
+
+  /** Returns false if one of these pieces completes the key. */
+  passes(pieces: readonly TextPiece[]): boolean {
+    return pieces.every(({ place, text }) => {
+      const bytes = Buffer.from(text);
+      return this.#all.passes(bytes) && this.#passesAt(place, bytes);
+    });
+  }
+
+  /** Whether a further piece could complete the key. */
+  get mayFollow(): boolean {
+    return this.#begun.size > 0 || this.#all.mayFollow;
+  }
+
+  /** Whether the last of the text, or of a place, is at least half of the key. */
+  get hasHalf(): boolean {
+    return this.#all.hasHalf || [...this.#begun].some((place) => this.#places.get(place)?.hasHalf);
+  }
+
+  #passesAt(place: string, bytes: Buffer): boolean {
+    const scanner = this.#places.get(place) ?? new KeyLeakScanner(this.#key);
+    this.#places.delete(place);
+    this.#places.set(place, scanner);
+    if (!scanner.passes(bytes)) return false;
+    if (scanner.mayFollow) this.#begun.add(place);
+    else this.#begun.delete(place);
+    for (const oldest of this.#places.keys()) {
+      if (this.#places.size - this.#begun.size <= MOST_PLACES) break;
+      if (!this.#begun.has(oldest)) this.#places.delete(oldest);
+    }
+    return true;
   }
 }
 

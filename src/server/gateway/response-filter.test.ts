@@ -147,6 +147,108 @@ describe('a stream', () => {
   });
 });
 
+describe('a key in pieces', () => {
+  const half = KEY.length / 2;
+  const [first, rest] = [KEY.slice(0, half), KEY.slice(half)];
+  const [text, other] = ['text_delta', 'thinking_delta'];
+  const delta = (index: number, said: object) => ({ type: 'content_block_delta', index, delta: said });
+  const start = (index: number, said: object) => ({ type: 'content_block_start', index, content_block: said });
+  const chunk = (index: number, said: object) => ({
+    object: 'chat.completion.chunk',
+    choices: [{ index, delta: said }],
+  });
+  const called = (index: number, said: string) => ({ tool_calls: [{ index, function: { arguments: said } }] });
+  const part = (...parts: object[]) => ({ candidates: [{ content: { parts } }] });
+  const added = (item: object) => ({ type: 'response.output_item.added', output_index: 0, item });
+  const output = (at: number, said: unknown, of = 'output_text') => ({
+    ...{ type: `response.${of}.delta`, output_index: at, content_index: 0 },
+    delta: said,
+  });
+
+  it.each<[string, Api, readonly object[]]>([
+    [
+      'at the start of a block, and in its delta',
+      'messages',
+      [start(0, { type: 'text', text: first }), delta(0, { type: text, text: rest })],
+    ],
+    [
+      'at the start of a message, and in a delta',
+      'messages',
+      [
+        { type: 'message_start', message: { content: [{ type: 'text', text: first }] } },
+        delta(0, { type: text, text: rest }),
+      ],
+    ],
+    [
+      'of a summary of the conversation',
+      'messages',
+      [first, rest].map((content) => delta(0, { type: 'compaction_delta', content })),
+    ],
+    [
+      'beside another text in each event',
+      'messages',
+      [...KEY].map((one) => delta(0, { type: text, text: one, thinking: 'x' })),
+    ],
+    [
+      'in a block, with another block in between',
+      'messages',
+      [first, rest].flatMap((one) => [delta(0, { type: text, text: one }), delta(1, { type: other, thinking: 'x' })]),
+    ],
+    ['of a refusal', 'chat', [first, rest].map((refusal) => chunk(0, { refusal }))],
+    ['of a thought', 'chat', [first, rest].map((reasoning) => chunk(0, { reasoning }))],
+    [
+      'beside another text in each chunk',
+      'chat',
+      [...KEY].map((content) => chunk(0, { content, reasoning_content: 'x' })),
+    ],
+    [
+      'in one of two answers',
+      'chat',
+      [...KEY].flatMap((content) => [chunk(0, { content }), chunk(1, { content: 'x' })]),
+    ],
+    ['in one of two calls', 'chat', [...KEY].flatMap((one) => [chunk(0, called(0, one)), chunk(0, called(1, 'x'))])],
+    [
+      'at the start of an item, and in its delta',
+      'responses',
+      [added({ type: 'function_call', arguments: first }), output(0, rest, 'function_call_arguments')],
+    ],
+    [
+      'at the start of a part, and in its delta',
+      'responses',
+      [
+        { type: 'response.content_part.added', output_index: 0, part: { type: 'output_text', text: first } },
+        output(0, rest),
+      ],
+    ],
+    [
+      'of the output of a command',
+      'responses',
+      [first, rest].map((stdout) => output(0, { stdout, stderr: 'x' }, 'shell_call_output_content')),
+    ],
+    ['in one of two items', 'responses', [...KEY].flatMap((one) => [output(0, one), output(1, 'x')])],
+    [
+      'beside a thought in each chunk',
+      'gemini',
+      [...KEY].map((one) => part({ text: one }, { text: 'x', thought: true })),
+    ],
+    [
+      'of the arguments of a call',
+      'gemini',
+      [first, rest].map((stringValue) =>
+        part({ functionCall: { name: 'a', partialArgs: [{ jsonPath: '$.a', stringValue }] } }),
+      ),
+    ],
+  ])('%s, of %s, is held back', (_name, api, said) => {
+    const sse = said.map((one) => `data: ${JSON.stringify(one)}\n\n`).join('');
+    const { passed, failed } = read(eventReader(api), Buffer.from(sse), [sse.length]);
+    expect(failed).toBe(true);
+    const texts = [...passed.matchAll(/"([^"]*)"/g)].map(([, text]) => text);
+    expect(texts).not.toContain(first);
+    // Of what came one by one, no more than what many keys begin with.
+    expect(messagesIn(passed).length).toBeLessThan(2 * 8);
+  });
+});
+
 it('names of fields that are not shown stay out of what is told', () => {
   const watch = new FieldWatch({ shape: apis.messages?.fields.answer ?? 'free' });
   watch.begin('object');

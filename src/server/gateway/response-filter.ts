@@ -12,7 +12,7 @@ import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
 import { type FieldRules, FieldWatch, refusedAnswer } from './field-check.ts';
-import { KeyLeakScanner } from './key-leak-scanner.ts';
+import { KeyLeakScanner, TextLeakScanner } from './key-leak-scanner.ts';
 import { providerErrorBody } from './provider-api.ts';
 import { heldBack, permanentFailure, providerFailed } from './upstream.ts';
 import type { ResponseUsageReader } from './usage-reader.ts';
@@ -215,7 +215,7 @@ export class EventReader implements AnswerReader {
   readonly #options: AnswerReaderOptions;
   readonly #keyWatch: KeyLeakScanner;
   /** Scans the model's text across events. */
-  readonly #textWatch: KeyLeakScanner;
+  readonly #textWatch: TextLeakScanner;
   /** Events held back because they may begin the key. */
   #waiting = new GatheredBytes();
   #isFirst = true;
@@ -231,7 +231,7 @@ export class EventReader implements AnswerReader {
   constructor(options: AnswerReaderOptions) {
     this.#options = options;
     this.#keyWatch = new KeyLeakScanner(options.key);
-    this.#textWatch = new KeyLeakScanner(options.key);
+    this.#textWatch = new TextLeakScanner(options.key);
   }
 
   push(chunk: Buffer, pass: Pass): void {
@@ -335,7 +335,7 @@ export class EventReader implements AnswerReader {
     const message = isDone ? undefined : data.value(bytes, text);
     if (name !== undefined && name !== '' && name !== nameOf(message)) throw otherName();
     if (isDone) usage.done();
-    else this.#checkText(usage.read(message));
+    else if (!this.#textWatch.passes(usage.read(message))) throw hasKey();
     const head = name ? `event: ${name}\ndata: ` : 'data: ';
     const isWaiting = this.#textWatch.mayFollow;
     const take: Pass = isWaiting || this.#waiting.size > 0 ? (piece) => this.#waiting.push(piece) : pass;
@@ -345,10 +345,6 @@ export class EventReader implements AnswerReader {
     if (!isWaiting && this.#waiting.size > 0) this.#passWaiting(pass);
     if (this.#waiting.size > MOST_WAITING_BYTES) throw hasKey();
     hold?.resize(this.#waiting.size);
-  }
-
-  #checkText(text: string): void {
-    if (text !== '' && !this.#textWatch.passes(Buffer.from(text))) throw hasKey();
   }
 }
 

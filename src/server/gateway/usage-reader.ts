@@ -3,7 +3,7 @@
 import { readMessages } from './providers/anthropic.ts';
 import { readGemini } from './providers/gemini.ts';
 import { readChat, readResponses } from './providers/openai.ts';
-import type { ApiFormat, Finality, ReadMessage, TokenCounts } from './providers/provider.ts';
+import type { ApiFormat, Finality, ReadMessage, TextPiece, TokenCounts } from './providers/provider.ts';
 
 const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
   messages: readMessages,
@@ -36,18 +36,18 @@ export class ResponseUsageReader {
     this.#read = readers[format];
   }
 
-  /** Reads one message of a stream, or a whole answer. Returns the text that the model wrote in it. */
-  read(message: unknown): string {
-    let text = '';
+  /** Reads one message of a stream, or a whole answer. Returns what the model wrote in it. */
+  read(message: unknown): readonly TextPiece[] {
+    const texts: TextPiece[] = [];
     for (const each of Array.isArray(message) ? message : [message]) {
       const said = this.#read(each);
       this.#counts = { ...this.#counts, ...said?.counts };
       this.#model = said?.model ?? this.#model;
-      text += said?.text ?? '';
+      texts.push(...(said?.texts ?? []));
       this.#see(said?.last);
     }
-    this.#characters += text.length;
-    return text;
+    for (const { text } of texts) this.#characters += text.length;
+    return texts;
   }
 
   /** Some streams end with a marker. */

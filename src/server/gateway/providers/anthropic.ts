@@ -13,10 +13,12 @@ import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.
 import {
   Count,
   type Finality,
-  joined,
+  listOf,
   modelRoutes,
+  Place,
   type ProviderAdapter,
   type ProviderError,
+  piecesAt,
   type ReadMessage,
   routeRule,
   Text,
@@ -245,12 +247,27 @@ const AnthropicUsage = z
   .nullish()
   .catch(undefined);
 
+/** Of a block, or of a delta that continues it. */
+const Said = z.object({
+  text: Text,
+  thinking: Text,
+  partial_json: Text,
+  content: Text,
+  signature: Text,
+  encrypted_content: Text,
+});
+
 const AnthropicMessage = z.object({
   type: z.string(),
+  index: Place,
   model: Text,
   usage: AnthropicUsage,
-  message: z.object({ model: Text, usage: AnthropicUsage }).optional().catch(undefined),
-  delta: z.object({ text: Text, thinking: Text, partial_json: Text }).optional().catch(undefined),
+  message: z
+    .object({ model: Text, usage: AnthropicUsage, content: listOf(Said) })
+    .optional()
+    .catch(undefined),
+  content_block: Said.optional().catch(undefined),
+  delta: Said.optional().catch(undefined),
 });
 
 const finality: ReadonlyMap<string, Finality> = new Map([
@@ -262,7 +279,7 @@ const finality: ReadonlyMap<string, Finality> = new Map([
 export const readMessages: ReadMessage = (message) => {
   const parsed = AnthropicMessage.safeParse(message);
   if (!parsed.success) return undefined;
-  const { type, model, usage, message: started, delta } = parsed.data;
+  const { type, index, model, usage, message: started, content_block: block, delta } = parsed.data;
   const reported = usage ?? started?.usage;
   return {
     model: model ?? started?.model,
@@ -274,7 +291,11 @@ export const readMessages: ReadMessage = (message) => {
           cacheWrite: reported.cache_creation_input_tokens,
         })
       : undefined,
-    text: joined(delta?.text, delta?.thinking, delta?.partial_json),
+    texts: [
+      ...(started?.content ?? []).flatMap((each, at) => piecesAt(at, each)),
+      ...piecesAt(index, { ...block }),
+      ...piecesAt(index, { ...delta }),
+    ],
     last: finality.get(type),
   };
 };

@@ -10,14 +10,17 @@ import { omitUndefined } from '../../../lib/values.ts';
 import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
 import {
   Count,
-  joined,
+  listOf,
   MODEL,
   modelRoutes,
+  Place,
   type ProviderAdapter,
   type ProviderError,
+  piecesAt,
   type ReadMessage,
   routeRule,
   Text,
+  type TextPiece,
 } from './provider.ts';
 
 const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
@@ -145,18 +148,25 @@ const geminiModel = fields(
 const geminiModels: Fields = fields('nextPageToken', { models: geminiModel });
 const geminiError = fields('', { error: failure });
 
+const SaidPart = z.object({
+  text: Text,
+  thought: z.boolean().optional().catch(undefined),
+  functionCall: z
+    .object({ partialArgs: listOf(z.object({ jsonPath: Text, stringValue: Text })) })
+    .optional()
+    .catch(undefined),
+  executableCode: z.object({ code: Text }).optional().catch(undefined),
+  codeExecutionResult: z.object({ output: Text }).optional().catch(undefined),
+});
+
 const GeminiMessage = z.object({
   modelVersion: Text,
   candidates: z
     .array(
       z.object({
+        index: Place,
         content: z
-          .object({
-            parts: z
-              .array(z.object({ text: Text }))
-              .optional()
-              .catch(undefined),
-          })
+          .object({ parts: listOf(SaidPart) })
           .optional()
           .catch(undefined),
       }),
@@ -179,14 +189,26 @@ export const readGemini: ReadMessage = (message) => {
   const parsed = GeminiMessage.safeParse(message);
   const { candidates, usageMetadata: usage, modelVersion } = parsed.data ?? {};
   if (!candidates && !usage) return undefined;
-  const parts = (candidates ?? []).flatMap(({ content }) => content?.parts ?? []);
   return {
     model: modelVersion,
     counts: usage && countsOf(usage),
-    text: joined(...parts.map(({ text }) => text)),
+    texts: (candidates ?? []).flatMap(({ index, content }) =>
+      (content?.parts ?? []).flatMap((part) => saidInPart(index ?? 0, part)),
+    ),
     last: 'final-if-last',
   };
 };
+
+function saidInPart(candidate: string | number, part: z.infer<typeof SaidPart>): TextPiece[] {
+  const { text, thought = false, functionCall, executableCode, codeExecutionResult } = part;
+  return [
+    ...piecesAt(`${candidate} ${thought}`, { text }),
+    ...piecesAt(candidate, { ...executableCode, ...codeExecutionResult }),
+    ...(functionCall?.partialArgs ?? []).flatMap(({ jsonPath, stringValue }) =>
+      piecesAt(`${candidate} ${jsonPath}`, { stringValue }),
+    ),
+  ];
+}
 
 function countsOf(usage: NonNullable<z.infer<typeof GeminiMessage>['usageMetadata']>) {
   const { promptTokenCount: prompt, cachedContentTokenCount: cached = 0, toolUsePromptTokenCount: tools = 0 } = usage;

@@ -13,13 +13,16 @@ import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.
 import {
   Count,
   type Finality,
-  joined,
+  listOf,
   modelRoutes,
+  Place,
   type ProviderAdapter,
   type ProviderError,
+  piecesAt,
   type ReadMessage,
   routeRule,
   Text,
+  type TextPiece,
   type TokenCounts,
 } from './provider.ts';
 
@@ -343,10 +346,31 @@ export const OpenAiUsage = z
 
 const OpenAiResponse = z.object({ model: Text, usage: OpenAiUsage });
 
+const SaidPart = z.object({ text: Text, refusal: Text });
+/** With what an item begins, before its deltas. */
+const SaidItem = z.object({
+  arguments: Text,
+  input: Text,
+  code: Text,
+  content: listOf(SaidPart),
+  summary: listOf(SaidPart),
+});
+/** Of a text, or of the two outputs of a command. */
+const SaidDelta = z
+  .union([z.string().transform((text) => ({ text })), z.object({ stdout: Text, stderr: Text })])
+  .optional()
+  .catch(undefined);
+
 const ResponsesMessage = OpenAiResponse.extend({
   type: Text,
   object: Text,
-  delta: Text,
+  output_index: Place,
+  content_index: Place,
+  summary_index: Place,
+  delta: SaidDelta,
+  command: Text,
+  part: SaidPart.optional().catch(undefined),
+  item: SaidItem.optional().catch(undefined),
   response: OpenAiResponse.optional().catch(undefined),
 });
 
@@ -360,28 +384,48 @@ const finality: ReadonlyMap<string, Finality> = new Map([
 export const readResponses: ReadMessage = (message) => {
   const parsed = ResponsesMessage.safeParse(message);
   if (!parsed.success || (parsed.data.type === undefined && parsed.data.object === undefined)) return undefined;
-  const { type = '', object, delta, response = parsed.data } = parsed.data;
+  const { type = '', object, response = parsed.data } = parsed.data;
   const { model, usage } = response;
   return {
     model,
     counts: usage,
-    text: joined(delta),
+    texts: saidInEvent(type, parsed.data),
     last: object === 'response' ? 'final' : finality.get(type),
   };
 };
 
-const ChatToolCall = z.object({ function: z.object({ arguments: Text }).optional().catch(undefined) });
+/** Deltas, and what they continue. An event that repeats the whole text at its end continues nothing. */
+function saidInEvent(type: string, event: z.infer<typeof ResponsesMessage>): TextPiece[] {
+  const { output_index, content_index, summary_index, delta, command, part, item } = event;
+  const where = `${output_index} ${content_index ?? summary_index} ${type}`;
+  if (!type.endsWith('.added')) return piecesAt(where, { ...delta });
+  const { content, summary, ...said } = item ?? {};
+  const parts = [...(content ?? []), ...(summary ?? []), ...(part ? [part] : [])];
+  return [...piecesAt(where, { command, ...said }), ...parts.flatMap((each) => piecesAt(where, each))];
+}
+
+const CalledFunction = z.object({ arguments: Text }).optional().catch(undefined);
+const ChatToolCall = z.object({
+  index: Place,
+  function: CalledFunction,
+  custom: z.object({ input: Text }).optional().catch(undefined),
+});
 const ChatDelta = z.object({
   content: Text,
+  refusal: Text,
+  reasoning: Text,
   reasoning_content: Text,
-  tool_calls: z.array(ChatToolCall).nullish().catch(undefined),
+  tool_calls: listOf(ChatToolCall),
+  function_call: CalledFunction,
+  audio: z.object({ transcript: Text }).optional().catch(undefined),
+  reasoning_details: listOf(z.object({ index: Place, text: Text, summary: Text, data: Text })),
 });
 
 const ChatChunk = z.object({
   object: z.string(),
   model: Text,
   choices: z
-    .array(z.object({ delta: ChatDelta.optional().catch(undefined) }))
+    .array(z.object({ index: Place, delta: ChatDelta.optional().catch(undefined) }))
     .optional()
     .catch(undefined),
   usage: OpenAiUsage,
@@ -391,18 +435,26 @@ export const readChat: ReadMessage = (message) => {
   const parsed = ChatChunk.safeParse(message);
   if (!parsed.success) return undefined;
   const { object, model, choices = [], usage } = parsed.data;
-  const texts = choices.flatMap(({ delta }) => [
-    delta?.content,
-    delta?.reasoning_content,
-    ...(delta?.tool_calls ?? []).map((call) => call.function?.arguments),
-  ]);
   return {
     model,
     counts: usage,
-    text: joined(...texts),
+    texts: choices.flatMap(({ index, delta }) => (delta ? saidInDelta(index, delta) : [])),
     last: object === 'chat.completion' ? 'final' : undefined,
   };
 };
+
+function saidInDelta(choice: z.infer<typeof Place>, delta: z.infer<typeof ChatDelta>): TextPiece[] {
+  const { tool_calls, function_call, audio, reasoning_details, ...texts } = delta;
+  return [
+    ...piecesAt(choice, texts),
+    ...piecesAt(`${choice} function`, { ...function_call }),
+    ...piecesAt(`${choice} audio`, { ...audio }),
+    ...tool_calls.flatMap(({ index, function: called, custom }) =>
+      piecesAt(`${choice} tool ${index}`, { ...called, ...custom }),
+    ),
+    ...reasoning_details.flatMap(({ index, ...said }) => piecesAt(`${choice} details ${index}`, said)),
+  ];
+}
 
 function errorBody({ status, code, message }: ProviderError): Record<string, unknown> {
   return { error: { message, type: errorType(status, code), param: null, code: errorCodeOf(code) } };

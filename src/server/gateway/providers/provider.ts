@@ -75,12 +75,25 @@ export interface TokenCounts {
  */
 export type Finality = 'final' | 'final-if-last' | 'unknown';
 
+/** A piece of the model's text. Clients join the pieces of one place, such as the field of a block. */
+export interface TextPiece {
+  readonly place: string;
+  readonly text: string;
+}
+
+/** The texts that exist, each at its field of `where`. */
+export function piecesAt(where: number | string | undefined, texts: Readonly<Record<string, string | undefined>>) {
+  return Object.entries(texts).flatMap(([field, text]): TextPiece[] =>
+    text === undefined || text === '' ? [] : [{ place: `${where ?? ''} ${field}`, text }],
+  );
+}
+
 /** What one message of a stream reports, or a whole answer that is not a stream. Unknown parts are missing. */
 interface UsageReport {
   readonly counts?: Partial<TokenCounts> | undefined;
   readonly model?: string | undefined;
   /** The model's text. Its length gives an estimate if the counts never arrive. */
-  readonly text?: string | undefined;
+  readonly texts?: readonly TextPiece[] | undefined;
   /** Set if this is the last message in the provider's format. */
   readonly last?: Finality | undefined;
 }
@@ -102,4 +115,16 @@ export const Text = z
   .catch(undefined)
   .transform((text) => text ?? undefined);
 
-export const joined = (...texts: (string | undefined)[]): string => texts.map((text) => text ?? '').join('');
+/** Where a piece of text belongs. */
+export const Place = z
+  .union([z.int(), z.string().max(200)])
+  .optional()
+  .catch(undefined);
+
+/** The items that can be read. */
+export const listOf = <T>(item: z.ZodType<T>) =>
+  z
+    .array(item.optional().catch(undefined))
+    .nullish()
+    .catch(undefined)
+    .transform((items) => (items ?? []).filter((each) => each !== undefined));
