@@ -5,14 +5,15 @@ import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { runProgram } from '../lib/process-end.ts';
+import { runProgram } from '../lib/run-process.ts';
 import { MemoizedByKey } from '../lib/single-flight.ts';
+import { messageOf } from '../lib/values.ts';
 import type { Interpreter } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { packageFile } from './package-file.ts';
 
 /** A Python of the host. It chooses wheels for itself. */
-export interface HostInterpreter extends Interpreter {
+interface HostInterpreter extends Interpreter {
   /** The program itself, if the given path is a version manager's shim. */
   readonly executable: string;
   /** Folders that the interpreter and its packages are loaded from. */
@@ -94,9 +95,8 @@ export function probePython(path: string): Promise<HostInterpreter> {
 }
 
 async function runProbe(path: string): Promise<HostInterpreter> {
-  const output = await runProgram(path, probeArgs(), PROBE_TIMEOUT_MS).catch((cause) => {
-    const why = describeRunFailure(cause);
-    throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${why}.`, { cause });
+  const output = await runProgram([path, ...probeArgs()], PROBE_TIMEOUT_MS).catch((cause) => {
+    throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${messageOf(cause)}.`, { cause });
   });
   const answer = parseJsonOrUndefined(output);
   const version = oldVersion(answer);
@@ -145,16 +145,6 @@ export function readProbeAnswer(text: string): HostInterpreter | undefined {
 export function holdsPackagesOnly(folder: string): boolean {
   const wide = ['/boot', '/dev', '/etc', '/home', '/proc', '/root', '/run', '/sys', '/tmp', '/var', homedir()];
   return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
-}
-
-/** Why a program that `runProgram` ran has failed: the last line of its stderr, if it wrote one. */
-export function describeRunFailure(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { stderr, killed, signal } = error as { stderr?: unknown; killed?: unknown; signal?: unknown };
-  if (killed) return 'it did not answer in time';
-  const words = typeof stderr === 'string' ? stderr.trim().split('\n').at(-1) : undefined;
-  if (words) return words;
-  return typeof signal === 'string' ? `it was ended by ${signal}` : (error.message.trim().split('\n')[0] ?? error.name);
 }
 
 /** Undefined if the text is not JSON. No schema accepts undefined. */

@@ -1,8 +1,6 @@
 /** Ends processes and threads. Some cannot be killed. */
-import { execFile } from 'node:child_process';
 import { constants } from 'node:os';
-import { promisify } from 'node:util';
-import { settlesWithin, withTimeout } from './deadline.ts';
+import { settlesWithin } from './deadline.ts';
 
 /** A process that waits for a hung disk ignores every signal, even SIGKILL. */
 export const LONGEST_KILL_MS = 10_000;
@@ -42,13 +40,4 @@ const names = new Map(
 
 export function signalName(number: number): string {
   return names.get(number) ?? `signal ${number}`;
-}
-
-const run = promisify(execFile);
-
-/** Runs a short program and returns its stdout. It is killed after `timeoutMs`. Rejects like `execFile`. */
-export async function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<string> {
-  const running = run(program, args, { timeout: timeoutMs, killSignal: 'SIGKILL', encoding: 'utf8' });
-  const late = () => new Error(`it was killed after ${timeoutMs / 1000} s and does not end`);
-  return (await withTimeout(running, timeoutMs + LONGEST_KILL_MS, late)).stdout;
 }

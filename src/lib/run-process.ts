@@ -15,8 +15,9 @@ export type ProcessEnd =
   | { readonly signal: string; readonly code?: undefined };
 
 export interface StartOptions {
-  readonly cwd: string;
-  /** The complete environment. Default: that of this process. */
+  /** Default: that of this process, as for `env`. */
+  readonly cwd?: string;
+  /** The complete environment. */
   readonly env?: Readonly<Record<string, string>>;
   /** Whether stdin is a pipe; otherwise it is empty. */
   readonly hasStdin?: boolean;
@@ -25,7 +26,7 @@ export interface StartOptions {
   readonly killTree?: (pid: number) => void;
 }
 
-export interface RunningProcess<End = ProcessEnd> {
+interface RunningProcess<End = ProcessEnd> {
   /** Output is kept until it is read, even after the program ends. */
   readonly stdout: Readable;
   readonly stderr: Readable;
@@ -111,7 +112,7 @@ function outputOf(pipe: Readable | null, exited: Promise<unknown>): Readable {
   return output;
 }
 
-export interface RunLimits {
+interface RunLimits {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
   /** How much of stdout and of stderr is kept, each. The rest is counted and dropped. */
@@ -163,6 +164,21 @@ export async function finishProcess<End>(running: RunningProcess<End>, limits: R
 
 export async function runProcess(argv: readonly string[], options: StartOptions & RunLimits): Promise<ProcessResult> {
   return await finishProcess(startProcess(argv, options), options);
+}
+
+/** Of the output of a short program. */
+const SHORT_OUTPUT_BYTES = 1024 * 1024;
+
+/** Runs a short program and returns its stdout. Rejects with the reason, such as the last line of its stderr. */
+export async function runProgram(argv: readonly string[], timeoutMs: number): Promise<string> {
+  const { stdout, stderr, exit, timedOut } = await runProcess(argv, {
+    timeoutMs,
+    outputLimitBytes: SHORT_OUTPUT_BYTES,
+  });
+  if (exit.code === 0) return stdout.toString();
+  if (timedOut) throw new Error('it did not answer in time');
+  const how = exit.code === undefined ? `it was ended by ${exit.signal}` : `it exited with code ${exit.code}`;
+  throw new Error(stderr.toString().trim().split('\n').at(-1) || how);
 }
 
 const LINE_BYTES = 1000;

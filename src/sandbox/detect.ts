@@ -1,10 +1,10 @@
 /** Detects which layers of isolation this machine supports: Python tries each one for real and reports. */
 
 import { z } from 'zod';
-import { describeRunFailure, parseJsonOrUndefined } from '../interpreter/find-python.ts';
+import { parseJsonOrUndefined } from '../interpreter/find-python.ts';
 import { kernelPackage } from '../interpreter/package-file.ts';
-import { runProgram } from '../lib/process-end.ts';
-import { systemCode } from '../lib/values.ts';
+import { runProgram } from '../lib/run-process.ts';
+import { messageOf, systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { describeProblems } from '../protocol/parse.ts';
 import { firstUids } from './sandbox-user.ts';
@@ -22,7 +22,6 @@ const Layer = z.object({
   /** What a person can do about it; empty if nothing is needed. */
   fix: z.string(),
 });
-export type Layer = z.infer<typeof Layer>;
 
 const Detection = z.object({
   python: z.string(),
@@ -36,7 +35,7 @@ const Detection = z.object({
     .array(Layer)
     .refine((layers) => layers.map(({ name }) => name).join() === layerNames.join(), 'must tell of every layer once'),
 });
-export type Detection = z.infer<typeof Detection>;
+type Detection = z.infer<typeof Detection>;
 
 export async function detectLayers(python: string): Promise<Detection> {
   const output = await reportOf(python);
@@ -48,19 +47,14 @@ export async function detectLayers(python: string): Promise<Detection> {
 
 async function reportOf(python: string): Promise<string> {
   try {
-    const args = ['-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })];
-    return await runProgram(python, args, DETECTION_MS);
+    const argv = [python, '-I', '-X', 'utf8', kernelPackage(), 'detect', JSON.stringify({ uids: firstUids })];
+    return await runProgram(argv, DETECTION_MS);
   } catch (cause) {
     const code = systemCode(cause);
     if (code === 'ENOENT' || code === 'EACCES') {
       throw new CellaError('PYTHON_NOT_FOUND', `${python} is not a program that this user can run.`, { cause });
     }
-    throw new CellaError(
-      'TEMPLATE_FAILED',
-      `The layers of isolation could not be tried: ${describeRunFailure(cause)}.`,
-      {
-        cause,
-      },
-    );
+    const message = `The layers of isolation could not be tried: ${messageOf(cause)}.`;
+    throw new CellaError('TEMPLATE_FAILED', message, { cause });
   }
 }

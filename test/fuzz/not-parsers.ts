@@ -98,7 +98,6 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'missingPythonWarning',
     'readProbeAnswer',
     'holdsPackagesOnly',
-    'describeRunFailure',
   ],
   'kernel/kernel-output.ts': ['KernelOutput', 'newOutputMarker'],
   'lib/line-splitter.ts': ['jsonLines', 'chunksOf'],

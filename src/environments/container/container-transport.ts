@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { withTimeout } from '../../lib/deadline.ts';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
-import { runProgram } from '../../lib/process-end.ts';
+import { runProgram } from '../../lib/run-process.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
 import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -323,7 +323,7 @@ class FifoPool {
     const numbers = Array.from({ length: STOCK }, () => this.#made++);
     const paths = numbers.flatMap(fifoNames).map((name) => join(this.#folder, name));
     // Code can reopen /dev/stdout, as any user.
-    await runProgram('mkfifo', ['-m', '666', '--', ...paths], MKFIFO_TIMEOUT_MS);
+    await runProgram(['mkfifo', '-m', '666', '--', ...paths], MKFIFO_TIMEOUT_MS);
     this.#ready.push(...numbers);
   }
 }
