@@ -3,11 +3,15 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { Client } from '../client/index.ts';
 import { type ProcessConfig, resolveStorage, type StorageFlags } from '../settings/process-config.ts';
 import { holdsPassword } from '../settings/setting.ts';
 import { settings } from '../settings/settings-table.ts';
 import type { StorageTarget } from './backend/backend.ts';
+import type { ServerFlags } from './backend/find-server.ts';
 import { UsageError } from './command-errors.ts';
+import { CommandOutput } from './command-output.ts';
+import type { CommandContext, Done } from './define-command.ts';
 import { shellQuote } from './format.ts';
 import { addSetting, addSettings } from './options.ts';
 
@@ -20,7 +24,7 @@ export interface TargetFlags extends StorageFlags {
 export type TargetDefaults = Pick<ProcessConfig, 'dataDir'> &
   Partial<Pick<ProcessConfig, 'storage' | 'redis' | 'prefix' | 'serverUrl' | 'serverToken' | 'serverTokenFile'>>;
 
-export const SERVER_GROUP = 'Server:';
+const SERVER_GROUP = 'Server:';
 
 /** Set `tokenFile: false` for a command that uses this flag for something else. */
 export function addTargetFlags(command: Command, { tokenFile = true } = {}): Command {
@@ -65,10 +69,6 @@ const STORAGE_GROUP = 'Storage:';
 export function addStorageFlags(command: Command): Command {
   const { dataDir, storage, redis, prefix, config } = settings;
   return addSettings(command, [dataDir, storage, redis, prefix, config], { group: STORAGE_GROUP });
-}
-
-export function resolveDataDir(flags: Pick<StorageFlags, 'data'>, defaults: Pick<TargetDefaults, 'dataDir'>): string {
-  return flags.data === undefined ? defaults.dataDir : resolve(flags.data);
 }
 
 export function describeTarget({ dataDir, redis, server }: StorageTarget): string {
@@ -129,4 +129,33 @@ const EXAMPLES = 'Name it as in ./data or redis://127.0.0.1:6379/?prefix=team.';
 export function checkSourceFolder({ dataDir, redis }: StorageTarget): void {
   if (redis || existsSync(dataDir)) return;
   throw new UsageError(`There is no folder ${dataDir}.`, 'Name the data folder of another Cella.');
+}
+
+export interface JsonServerFlags extends ServerFlags {
+  readonly json?: boolean;
+}
+
+type ServerWork = (client: Client, output: CommandOutput) => Promise<number>;
+
+export function addJsonServerFlags(command: Command, about = 'print one JSON object'): Command {
+  return addServerFlags(command).option('--json', about);
+}
+
+/** Runs the work of one command with a client of the server that its flags name. */
+export function serverRunner(
+  context: CommandContext,
+  done: Done,
+): (flags: JsonServerFlags, work: ServerWork) => Promise<void> {
+  return async (flags, work) => {
+    const { connectToServer } = await import('./backend/find-server.ts');
+    await using client = await connectToServer(flags, context.defaults);
+    done(await work(client, new CommandOutput(context.terminal, flags)));
+  };
+}
+
+export function addServerFlags(command: Command): Command {
+  const group = SERVER_GROUP;
+  addSettings(command, [settings.url, settings.tokenFile], { group });
+  addSetting(command, settings.dataDir, { about: 'data folder of a server on this machine', group });
+  return addSetting(command, settings.config, { group });
 }

@@ -6,7 +6,7 @@ import type { EnvironmentSpec, Interpreter } from '../protocol/environment-spec.
 import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import type { TerminalSize } from '../protocol/workspace-models.ts';
-import type { DeniedAttempt } from '../sandbox/proxy/denial-reports.ts';
+import type { DeniedAttempt } from '../sandbox/proxy/proxy.ts';
 import type { SparePool } from './supervisor/spare-pool.ts';
 
 export interface StartKernelOptions {

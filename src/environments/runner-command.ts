@@ -24,7 +24,7 @@ export interface RunnerCommandLine {
   readonly limits?: { readonly commandMs?: number; readonly transcriptCharacters?: number };
 }
 
-export interface RunnerCommand<S extends z.ZodType> {
+interface RunnerCommand<S extends z.ZodType> {
   readonly name: 'setup-session' | 'execute-query' | 'read-transcript';
   readonly lines: Iterable<object>;
   /** The schema of its lines, apart from the line for an error. */

@@ -6,7 +6,7 @@ import { messageOf } from './values.ts';
 /** Limits alias expansion: a few lines of aliases can expand to gigabytes. */
 const MAX_ALIASES = 100;
 
-export interface YamlProblem {
+interface YamlProblem {
   readonly reason: string;
   readonly line: number | undefined;
 }

@@ -55,7 +55,7 @@ interface RemoteSessions {
   namespaces(): Promise<UserNamespacesApi & AsyncDisposable>;
 }
 
-export interface McpSessionHooks {
+interface McpSessionHooks {
   /** Returns undefined to leave the decision to other clients of the session. */
   readonly approve: (request: ApprovalRequest) => Promise<Approval | undefined>;
   readonly onProgress: (text: string) => void;

@@ -21,7 +21,7 @@ export const ProfileName = z
   .regex(NAME, 'must be a name of 1 to 64 letters, digits, _ and -, that begins with a letter or digit');
 
 /** A path in the workspace: any path that does not lead out of it. */
-export const ProfilePath = z
+const ProfilePath = z
   .string()
   .min(1)
   .max(1024)
@@ -46,14 +46,13 @@ export const McpServer = z.discriminatedUnion('type', [
 ]);
 export type McpServer = z.infer<typeof McpServer>;
 
-export const Subagent = z.strictObject({
+const Subagent = z.strictObject({
   /** When the agent should use it. */
   description: text,
   prompt: text,
   tools: boundedList(z.array(z.string().min(1).max(200)).max(MOST_ENTRIES), MOST_ENTRIES).optional(),
   model: ModelName.optional(),
 });
-export type Subagent = z.infer<typeof Subagent>;
 
 const named = <T extends z.ZodType>(value: T) => z.record(ProfileName, value).refine(fewEnough, tooMany).optional();
 const tooMany = `must have ${MOST_ENTRIES} entries at most`;

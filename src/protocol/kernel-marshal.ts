@@ -252,7 +252,7 @@ export function encodeText(text: string): Buffer {
 }
 
 /** The most bytes of one UTF-16 unit. */
-export const MOST_UNIT_BYTES = 3;
+const MOST_UNIT_BYTES = 3;
 
 /** The same, into a buffer with enough room. Returns the end position. */
 export function writeText(text: string, to: Buffer, from: number): number {

@@ -134,7 +134,7 @@ const AttachedPayload = z.strictObject({ out: z.string(), err: z.string() });
 
 export type HelloPayload = z.infer<typeof HelloPayload>;
 export type ResultPayload = z.infer<typeof ResultPayload>;
-export type DisplayPayload = z.infer<typeof DisplayPayload>;
+type DisplayPayload = z.infer<typeof DisplayPayload>;
 export type InputCall = z.infer<typeof InputCall>;
 export type SavedPayload = z.infer<typeof SavedPayload>;
 export type LoadedPayload = z.infer<typeof LoadedPayload>;
@@ -284,7 +284,7 @@ const Attach = z.strictObject({
 export type Attach = z.infer<typeof Attach>;
 
 /** By frame type; OPEN and ATTACH of a container differ from those of a sandbox. */
-export const hostPayloads = {
+const hostPayloads = {
   openSandbox: OpenSandbox,
   openContainer: OpenContainer,
   attachInSandbox: Attach.extend({ id: z.string(), sandbox: z.string() }),

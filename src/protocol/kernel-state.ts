@@ -73,7 +73,6 @@ export type Segment = z.infer<typeof Segment>;
 
 /** The position of the segment list of a long checkpoint: after the data, one line of JSON per segment. */
 const SegmentTable = Segment.pick({ bytes: true, sha256: true });
-export type SegmentTable = z.infer<typeof SegmentTable>;
 
 export const Manifest = z.strictObject({
   format: z.literal([1, CHECKPOINT_FORMAT]),

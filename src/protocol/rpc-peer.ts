@@ -238,12 +238,12 @@ function broken(cause: unknown): CellaError {
   return new CellaError('RUNNER_GONE', 'The connection to the other side broke.', { cause });
 }
 
-export interface CallContext {
+interface CallContext {
   /** Aborted when the caller no longer waits. */
   readonly signal: AbortSignal;
 }
 
-export interface IncomingPort {
+interface IncomingPort {
   readonly inFlight: number;
   readonly onUnforeseen: (error: unknown, method: string) => void;
   /** Throws if it is too long. */
@@ -255,7 +255,7 @@ type IncomingRequest = Extract<RpcMessage, { kind: 'request' }>;
 type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
 
 /** Says that the caller no longer waits for a call. */
-export const CANCEL = '$/cancelRequest';
+const CANCEL = '$/cancelRequest';
 const Cancel = { method: CANCEL, params: z.object({ id: RpcId }) };
 
 export class IncomingCalls {

@@ -28,7 +28,7 @@ export const SetupRequest = z.object({
 export type SetupRequest = z.input<typeof SetupRequest>;
 
 /** Through a gateway on a Unix socket, whose key stands in for the provider's, or directly. */
-export const QueryAccess = z.union([
+const QueryAccess = z.union([
   z.object({ gatewaySocket: absolutePath, key: z.string().min(1), sessionMcp: z.string().min(1).max(64).optional() }),
   z.object({ baseUrl: z.url(), key: z.string().min(1) }),
 ]);

@@ -26,11 +26,11 @@ export const absolutePath = z
   .refine((text) => text.startsWith('/') && !text.includes('\0'), 'must be an absolute path');
 const MOST_OPTIONS = 1000;
 const MOST_AGENTS = 100;
-export const shortText = z.string().max(10_000);
-export const RunnerSessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
+const shortText = z.string().max(10_000);
+const RunnerSessionId = z.string().regex(/^ses_[0-9a-z]{16}$/);
 export const EnvironmentVariables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string());
 /** Random; valid only for one session and turn, and until the turn has ended. */
-export const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
+const SessionToken = z.string().regex(/^cst_[0-9A-Za-z_-]{1,200}$/);
 
 /** In every call of a runner: the turn that it speaks for. The server trusts only the token. */
 export const TurnClaim = z.object({ session_token: SessionToken, session_id: RunnerSessionId, turn_id: TurnId });

@@ -15,9 +15,14 @@ import type { EnvironmentSpec, FolderId, Mount } from '../protocol/environment-s
 import type { ErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { limitsToSpec, PACKAGES_INSIDE, policyOf } from '../protocol/sandbox-policy.ts';
-import { checkFoldersAnswer } from '../sandbox/folder-answers.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
-import { checkFolderId, readableFolder, resolveFolder, writableFolder } from '../sandbox/named-folders.ts';
+import {
+  checkFolderId,
+  checkFoldersAnswer,
+  readableFolder,
+  resolveFolder,
+  writableFolder,
+} from '../sandbox/named-folders.ts';
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';

@@ -15,7 +15,7 @@ import { allSettings } from './settings-table.ts';
 
 const MOST_BYTES = 1024 * 1024;
 
-export interface ConfigPlace {
+interface ConfigPlace {
   readonly path: string;
   /** Whether the user has named the file. The one in the data folder is optional, and cannot set the data folder. */
   readonly named: boolean;
@@ -68,16 +68,16 @@ const schemas: Readonly<Record<ValueType<unknown>['fileType'], z.ZodType<ConfigV
 };
 
 type ConfigValue = string | number | boolean | string[];
-export type ConfigValues = Readonly<Record<string, ConfigValue | undefined>>;
+type ConfigValues = Readonly<Record<string, ConfigValue | undefined>>;
 
 const entries = [...byKey].map(([key, { type: kind }]) => [key, schemas[kind.fileType].optional()] as const);
-export const configSchema: z.ZodType<ConfigValues> = z.strictObject(
+const configSchema: z.ZodType<ConfigValues> = z.strictObject(
   Object.fromEntries(entries),
   'must be settings by their names',
 );
 
 /** The problem as text, with the most similar name for an unknown setting. */
-export function configProblems({ issues }: z.ZodError): string[] {
+function configProblems({ issues }: z.ZodError): string[] {
   return issues.flatMap((issue) => {
     if (issue.code !== 'unrecognized_keys') {
       const name = issue.path.map(String).join('.');
@@ -91,13 +91,13 @@ export function configProblems({ issues }: z.ZodError): string[] {
 }
 
 /** The name of a setting whose value contains a password, as an address can. */
-export function passwordIn(values: ConfigValues): string | undefined {
+function passwordIn(values: ConfigValues): string | undefined {
   return [...byKey].find(([key, { mayHoldPassword }]) => {
     return mayHoldPassword && holdsPassword([values[key]].flat().join(' '));
   })?.[0];
 }
 
-export function toVariables(
+function toVariables(
   values: ConfigValues,
   folder: string,
   refused: (problem: string) => Error,

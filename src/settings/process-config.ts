@@ -172,9 +172,13 @@ export interface StorageFlags {
   readonly prefix?: string;
 }
 
+export function resolveDataDir({ data }: Pick<StorageFlags, 'data'>, defaults: Pick<ProcessConfig, 'dataDir'>): string {
+  return data === undefined ? defaults.dataDir : resolve(data);
+}
+
 /** A flag overrides a variable. `--redis` alone selects Redis; CELLA_REDIS alone does not. */
 export function resolveStorage(flags: StorageFlags, defaults: StorageDefaults): StorageLocation {
-  const dataDir = flags.data === undefined ? defaults.dataDir : resolve(flags.data);
+  const dataDir = resolveDataDir(flags, defaults);
   if (storageKind(flags, defaults) === 'file') {
     const unused = flags.redis !== undefined ? '--redis' : flags.prefix !== undefined ? '--prefix' : undefined;
     if (unused === undefined) return { dataDir };
@@ -244,7 +248,7 @@ export async function loadConfig(flags: ConfigFlags): Promise<ProcessConfig> {
   return readProcessConfig();
 }
 
-/** Loads the config file for one guest in this process only. */
+/** The config of a server in this process, without an effect on later readers of this process's environment. */
 export async function loadConfigFor(dataDir: string): Promise<ProcessConfig> {
   return readProcessConfig(undefined, await variablesIn({ data: dataDir }));
 }
@@ -252,8 +256,7 @@ export async function loadConfigFor(dataDir: string): Promise<ProcessConfig> {
 async function variablesIn({ data, config }: ConfigFlags): Promise<Readonly<Record<string, string>> | undefined> {
   const before = readProcessConfig();
   const named = config ?? before.configFile;
-  const dataDir = data === undefined ? before.dataDir : resolve(data);
-  const path = named === undefined ? join(dataDir, 'config.yaml') : resolve(named);
+  const path = named === undefined ? join(resolveDataDir({ data }, before), 'config.yaml') : resolve(named);
   // Most data folders have no config file, so the parser is not loaded.
   if (named === undefined && !existsSync(path)) return undefined;
   const { readConfig } = await import('./config-file.ts');

@@ -56,7 +56,7 @@ export function checkManifest(manifest: Manifest, written: number): Manifest {
 
 const ListedSegments = Manifest.extend({ segments: z.array(z.unknown()) });
 
-export type ParsedManifest = { readonly manifest: Manifest } | { readonly reason: string };
+type ParsedManifest = { readonly manifest: Manifest } | { readonly reason: string };
 
 /** Checks segments in slices: earlier versions stored manifests with tens of thousands of them. */
 export async function parseManifest(content: unknown): Promise<ParsedManifest> {

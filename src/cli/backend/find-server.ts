@@ -6,10 +6,10 @@ import { type Client, connect } from '../../client/index.ts';
 import { connectToFolder, findLocalServer, withConnectTimeout } from '../../client/local-server.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
+import { resolveDataDir } from '../../settings/process-config.ts';
 import { UsageError } from '../command-errors.ts';
 import { shellQuote } from '../format.ts';
 import type { Defaults } from '../session-flags.ts';
-import { resolveDataDir } from '../target-options.ts';
 import type { StorageTarget } from './backend.ts';
 
 export interface ServerConnection {

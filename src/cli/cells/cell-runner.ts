@@ -155,7 +155,7 @@ async function hintMissingPackages(
 
 /** Prints the events of an execution as text: output, displays, the last value, and how it ended. */
 
-export async function printEvent(terminal: CliTerminal, event: ExecutionEvent): Promise<void> {
+async function printEvent(terminal: CliTerminal, event: ExecutionEvent): Promise<void> {
   if (event.type !== 'progress') terminal.clearStatus();
   switch (event.type) {
     case 'stdout':
@@ -206,11 +206,7 @@ async function printError(terminal: CliTerminal, error: NonNullable<ResultEvent[
 }
 
 /** Reports variables that a person may still expect: lost with a dead kernel, or not saveable. */
-export async function printNotices(
-  terminal: CliTerminal,
-  result: ResultEvent,
-  { deathTold = false } = {},
-): Promise<void> {
+async function printNotices(terminal: CliTerminal, result: ResultEvent, { deathTold = false } = {}): Promise<void> {
   const { recovered, resumed } = result;
   const lines = recovered ? [describeRecovered(recovered, deathTold)] : [];
   lines.push(...formatLost(recovered ?? resumed ?? {}, 'could not be restored'));

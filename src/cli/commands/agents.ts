@@ -1,6 +1,7 @@
 /** `cella agents`: the coding agent programs installed here. */
 
 import type { Command } from 'commander';
+import { resolveDataDir } from '../../settings/process-config.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
@@ -9,7 +10,6 @@ import type { CommandContext } from '../define-command.ts';
 import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
 import { addSettings, parseText } from '../options.ts';
-import { resolveDataDir } from '../target-options.ts';
 
 interface AgentsFlags {
   readonly data?: string;

@@ -5,11 +5,10 @@ import type { Client } from '../../client/index.ts';
 import { type Provider, providers } from '../../protocol/enums.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatCount } from '../format.ts';
 import { parseText } from '../options.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
 import type { CliTerminal } from '../terminal/terminal.ts';
 
 interface CredentialFlags extends JsonServerFlags {

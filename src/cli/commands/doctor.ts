@@ -267,10 +267,9 @@ async function lookAtRedis(target: StorageTarget): Promise<NonNullable<DoctorSur
 }
 
 async function lookAtContainers(wanted: Pick<DetectOptions, 'engine' | 'image'>): Promise<FoundExecutor> {
-  const [{ connectEngine }, { findImage }, { DEFAULT_IMAGE }] = await Promise.all([
+  const [{ connectEngine, DEFAULT_IMAGE }, { findImage }] = await Promise.all([
     import('../../environments/container/engine.ts'),
     import('../../environments/container/image-python.ts'),
-    import('../../environments/container/image-names.ts'),
   ]);
   const { engine = readProcessConfig().engine, image = DEFAULT_IMAGE } = wanted;
   const name = 'container';

@@ -2,7 +2,8 @@
 
 import type { Command } from 'commander';
 import type { Engine } from '../../environments/container/engine.ts';
-import type { BuiltImage } from '../../environments/container/image-names.ts';
+import type { BuiltImage } from '../../environments/container/image-store.ts';
+import { resolveDataDir } from '../../settings/process-config.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
@@ -12,7 +13,6 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatSize } from '../format.ts';
 import { addSetting, addSettings, collect, parseText } from '../options.ts';
 import type { Defaults } from '../session-flags.ts';
-import { resolveDataDir } from '../target-options.ts';
 
 interface ImageFlags {
   readonly engine?: string;

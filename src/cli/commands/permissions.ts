@@ -7,11 +7,10 @@ import { describePattern } from '../agent/permission-prompt.ts';
 import { findSession } from '../backend/find-server.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
 
 interface SessionFlag extends JsonServerFlags {
   readonly session?: string;

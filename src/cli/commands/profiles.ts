@@ -8,11 +8,10 @@ import { type AgentProfile, parseProfile } from '../../protocol/agent-profile.ts
 import { CellaError } from '../../protocol/errors.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
 import { readText } from '../terminal/line-input.ts';
 
 interface SetFlags extends JsonServerFlags {

@@ -17,7 +17,7 @@ import { UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
 import { addSetting, parseSeconds, parseText } from '../options.ts';
-import { addJsonServerFlags, type JsonServerFlags } from '../server-command.ts';
+import { addJsonServerFlags, type JsonServerFlags } from '../target-options.ts';
 import { openLineInput } from '../terminal/line-editor.ts';
 import { readText } from '../terminal/line-input.ts';
 import { approvalPrompter } from '../terminal/prompts.ts';

@@ -1,6 +1,6 @@
 /**
- * `cella serve`: runs a server in the foreground until a signal or an administrator ends it. `--detach`, `status` and `stop`
- * load when used.
+ * `cella serve`: runs a server in the foreground until a signal or an administrator ends it. `status` and `stop` load when
+ * used.
  */
 
 import { setFlagsFromString } from 'node:v8';
@@ -8,6 +8,7 @@ import { type Command, Option } from 'commander';
 import {
   describeUnknownVariable,
   type PackageFlags,
+  resolveDataDir,
   resolvePackages,
   resolveStorage,
   type StorageFlags,
@@ -18,12 +19,12 @@ import { serverSettings, settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
 import { EndSignals, runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { addSettings, givenSettings, parseSeconds } from '../options.ts';
 import { addPackageFlags, type Defaults } from '../session-flags.ts';
-import { addStorageFlags, resolveDataDir } from '../target-options.ts';
+import { addStorageFlags } from '../target-options.ts';
 import {
+  detach,
   endAtSecondSignal,
   type StartedServer,
   sendReadyMessage,
@@ -62,7 +63,7 @@ export function addServe(define: DefineCommand, context: CommandContext, done: D
     const config = await resolveConfig(flags, context.defaults);
     // The command that started a background server has already warned.
     if (flags.readyFd === undefined) await warnUnknownVariables(context);
-    if (flags.detach) done(await (await import('./serve-detach.ts')).detach(config, context));
+    if (flags.detach) done(await detach(config, context));
     else done(await serveForeground(config, context, flags.readyFd));
   });
   addStatus(command, context, done);

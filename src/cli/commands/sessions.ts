@@ -10,11 +10,10 @@ import { findSession, type ServerFlags } from '../backend/find-server.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime, keepColours } from '../format.ts';
 import { collect, parseText } from '../options.ts';
-import { addJsonServerFlags, addServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
+import { addJsonServerFlags, addServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
 import type { CliTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
 
 interface ListFlags extends JsonServerFlags {

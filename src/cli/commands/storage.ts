@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { isSameStorage } from '../../protocol/storage-location.ts';
-import { resolveStorage } from '../../settings/process-config.ts';
+import { resolveDataDir, resolveStorage } from '../../settings/process-config.ts';
 import type { TransferItem, TransferKind, TransferProgress } from '../../storage/copy-namespaces.ts';
 import type { Backend, StorageTarget } from '../backend/backend.ts';
 import type { LocalBackend } from '../backend/local-backend.ts';
@@ -14,13 +14,7 @@ import { type DefineCommand, type Done, defineCommand } from '../define-command.
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from '../session-flags.ts';
-import {
-  checkSourceFolder,
-  formatStorageUrl,
-  parseStorageUrl,
-  resolveDataDir,
-  resolveTarget,
-} from '../target-options.ts';
+import { checkSourceFolder, formatStorageUrl, parseStorageUrl, resolveTarget } from '../target-options.ts';
 
 interface CopyFlags extends NamespaceFlags {
   readonly only?: TransferKind[];

@@ -6,11 +6,10 @@ import type { Scope } from '../../protocol/access-models.ts';
 import { scopes } from '../../protocol/enums.ts';
 import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
-import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../server-command.ts';
+import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
 
 interface UserTokenFlags extends JsonServerFlags {
   readonly user?: string;

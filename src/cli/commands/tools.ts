@@ -188,7 +188,7 @@ function describeParameter(parameter: ToolParameter): string {
   return escapeControls(`  ${name.padEnd(16)}${typed}${choices}${required ? ', required' : ''}${about}`);
 }
 
-export interface ToolWords {
+interface ToolWords {
   /** `NAME`, or `NAME.RECIPE`. */
   readonly callee: string;
   readonly words: readonly string[];
@@ -198,7 +198,7 @@ export interface ToolWords {
   readonly approved?: boolean;
 }
 
-export interface CallRequest extends ToolWords {
+interface CallRequest extends ToolWords {
   readonly session: OpenOptions;
   readonly json: boolean;
 }

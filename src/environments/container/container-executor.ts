@@ -11,11 +11,10 @@ import { SupervisorClient } from '../supervisor/supervisor-client.ts';
 import { LABEL, labelsOf, type Owner, removeOrphanFolders, removeOrphans } from './container.ts';
 import { checkMounts } from './container-spec.ts';
 import { type ContainerDefaults, ContainerSupervisorTransport } from './container-transport.ts';
-import { connectEngine } from './engine.ts';
-import { DEFAULT_IMAGE } from './image-names.ts';
+import { connectEngine, DEFAULT_IMAGE } from './engine.ts';
 import { forgetUnused, imageFacts } from './image-python.ts';
 
-export interface ContainerConfig {
+interface ContainerConfig {
   /** Image name. Defaults to the image that `cella images build` makes. */
   readonly image: string | undefined;
   /** Engine address. If omitted, Cella tries the usual sockets. */

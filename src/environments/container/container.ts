@@ -208,7 +208,7 @@ const STDERR = 2;
  * Decodes container output as engines send it: frames of a stream number, three zero bytes, a length and the data. The client
  * library decodes recursively, so a container that writes byte by byte would overflow its stack.
  */
-export class AttachDecoder {
+class AttachDecoder {
   readonly #head = Buffer.alloc(FRAME_HEAD_BYTES);
   #headHas = 0;
   /** Bytes of the current frame that are still missing. */

@@ -9,7 +9,6 @@ import { raceAbort } from '../../lib/abort.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { firstProblem } from '../../protocol/parse.ts';
-import { DEFAULT_IMAGE } from './image-names.ts';
 
 export interface Engine extends EngineIdentity {
   readonly docker: Docker;
@@ -19,12 +18,15 @@ export interface Engine extends EngineIdentity {
   readonly rootless: boolean;
 }
 
-export interface EngineCallOptions {
+interface EngineCallOptions {
   /** The image that a 404 refers to. */
   readonly image?: string;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** The image that `cella images build` makes. */
+export const DEFAULT_IMAGE = 'cella-python:local';
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const CALL_TIMEOUT_MS = 30_000;
@@ -155,7 +157,7 @@ const connectionProblems: Readonly<Record<string, string>> = {
   ENOTSOCK: 'that is no socket',
 };
 
-export function engineError(error: unknown, { address, what, image }: FailedCall): CellaError {
+function engineError(error: unknown, { address, what, image }: FailedCall): CellaError {
   if (error instanceof CellaError) return error;
   const problem = connectionProblem(error);
   if (problem !== undefined) {
@@ -171,7 +173,7 @@ export function engineError(error: unknown, { address, what, image }: FailedCall
   });
 }
 
-export function imageNotFound(image: string, cause?: unknown): CellaError {
+function imageNotFound(image: string, cause?: unknown): CellaError {
   const way = image === DEFAULT_IMAGE ? '`cella images build` makes it' : `\`docker pull ${image}\` fetches it`;
   const message = `There is no image ${image} on this machine: ${way}. Nothing is pulled by itself.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
@@ -209,7 +211,7 @@ const Version = z.object({
 });
 
 /** Undefined if the server is not a container engine. */
-export async function identifyEngine(docker: Docker, signal: AbortSignal): Promise<EngineIdentity | undefined> {
+async function identifyEngine(docker: Docker, signal: AbortSignal): Promise<EngineIdentity | undefined> {
   // Podman looks up its packages before it reports its version, which takes seconds on a busy machine.
   const called = /^(Docker|Libpod)\/([^\s()]+)/.exec(await serverOf(docker, signal));
   if (called?.[2]) return { name: called[1] === 'Libpod' ? 'podman' : 'docker', version: called[2] };
@@ -227,4 +229,10 @@ async function serverOf({ modem }: Docker, abortSignal: AbortSignal): Promise<st
   const answer = await dialed.promise;
   if (answer instanceof Readable) answer.resume();
   return PingReply.safeParse(answer).data?.headers.server ?? '';
+}
+
+/** Splits `name` or `name:tag` as an engine accepts them, in lower case. The default tag is `local`. */
+export function splitName(name: string): { repo: string; tag: string } | undefined {
+  const match = /^([a-z0-9][a-z0-9._/-]{0,200})(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?$/.exec(name);
+  return match?.[1] === undefined ? undefined : { repo: match[1], tag: match[2] ?? 'local' };
 }

@@ -21,10 +21,9 @@ import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { imageUnusable, type RunResult, runThrowaway, type ThrowawayRun } from './container.ts';
 import { closedVolumes } from './container-spec.ts';
-import { askEngine, type Engine } from './engine.ts';
-import { DEFAULT_IMAGE, splitName } from './image-names.ts';
+import { askEngine, DEFAULT_IMAGE, type Engine, splitName } from './engine.ts';
 
-export interface ImageFacts {
+interface ImageFacts {
   /** For example `sha256:…`. A name can mean another image later. */
   readonly id: string;
   /** Path in the image. */
@@ -39,7 +38,7 @@ export interface ImageFacts {
   readonly kernel: string;
 }
 
-export interface ImageOptions {
+interface ImageOptions {
   /** Labels for the probing container, so that the next process can find it if this one is killed. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
@@ -187,14 +186,14 @@ function notKept(folder: string, cause: unknown): CellaError {
   });
 }
 
-export interface ImageProbe extends Pick<ThrowawayRun, 'image' | 'name' | 'labels' | 'timeoutMs' | 'signal'> {
+interface ImageProbe extends Pick<ThrowawayRun, 'image' | 'name' | 'labels' | 'timeoutMs' | 'signal'> {
   /** A folder with the kernel's sources. */
   readonly kernel: string;
   /** The image's `VOLUME` paths. */
   readonly volumes: readonly string[];
 }
 
-export const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
+const LibC = z.object({ name: z.enum(['glibc', 'musl']), version: z.tuple([z.int(), z.int().max(999)]) });
 
 /** The image may print anything. */
 const ProbeAnswer = z.object({
@@ -208,7 +207,7 @@ const ProbeAnswer = z.object({
   compiled: z.record(z.string(), z.object({ at: z.string(), code: z.base64() })),
 });
 
-export type ImageProbeAnswer = z.output<typeof ProbeAnswer>;
+type ImageProbeAnswer = z.output<typeof ProbeAnswer>;
 
 const KERNEL_INSIDE = '/cella/kernel';
 

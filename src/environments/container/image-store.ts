@@ -14,19 +14,35 @@ import { kernelPackage } from '../../interpreter/package-file.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { labelsOf, runThrowaway } from './container.ts';
-import { askEngine, callEngine, type Engine } from './engine.ts';
-import {
-  type BuiltImage,
-  CreatedImage,
-  DEFAULT_IMAGE,
-  IMAGE_LABEL,
-  labelsOfImage,
-  PYTHON_LABEL,
-  splitName,
-} from './image-names.ts';
+import { askEngine, callEngine, DEFAULT_IMAGE, type Engine, splitName } from './engine.ts';
 import { findImage, imageFacts } from './image-python.ts';
 
-export interface BuildOptions {
+/** Set on every image that Cella builds. */
+const IMAGE_LABEL = 'cella.image';
+/** The version of Cella that built the image. */
+const VERSION_LABEL = 'cella.version';
+/** The image's Python version, for people who list images. */
+const PYTHON_LABEL = 'cella.python';
+
+export interface BuiltImage {
+  readonly name: string;
+  readonly id: string;
+  /** For example `3.11.2`. */
+  readonly python: string;
+  readonly bytes: number;
+  /** Libraries that something in the image needs and this machine lacks. */
+  readonly missing: readonly string[];
+}
+
+/** What an engine reports about a created image. */
+const CreatedImage = z.object({ Id: z.string(), Size: z.number() });
+
+/** As Dockerfile instructions. Podman accepts one label per line. */
+function labelsOfImage(version: string, python: string): string[] {
+  return [`LABEL ${IMAGE_LABEL}=1`, `LABEL ${VERSION_LABEL}=${version}`, `LABEL ${PYTHON_LABEL}=${python}`];
+}
+
+interface BuildOptions {
   /** Path of a Python on this machine. */
   readonly python: string;
   readonly name?: string | undefined;
@@ -84,7 +100,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
   }
 }
 
-export function parseImageName(name: string | undefined): { repo: string; tag: string } {
+function parseImageName(name: string | undefined): { repo: string; tag: string } {
   const parts = splitName(name ?? DEFAULT_IMAGE);
   if (parts) return parts;
   const hint = 'lower case letters, digits and . _ - /, with a tag after a colon if needed';
@@ -112,7 +128,7 @@ function idIn(answer: string): string {
   throw new CellaError('CONTAINER_FAILED', `The container engine failed at importing the image: ${why}.`);
 }
 
-export interface BaseOptions {
+interface BaseOptions {
   readonly name?: string | undefined;
   /** The version of Cella. */
   readonly version: string;
@@ -189,7 +205,7 @@ function toArgv(value: z.output<typeof argvSchema>): string[] {
   return typeof value === 'string' ? [value] : (value ?? []);
 }
 
-export interface PackOptions {
+interface PackOptions {
   /** Path of a Python on this machine. */
   readonly python: string;
   /** Programs to include in addition to the common ones, by name or path. */
@@ -209,7 +225,7 @@ export interface Packing {
   readonly facts: Promise<PackedPython>;
 }
 
-export type PackedPython = z.output<typeof PackedFacts>;
+type PackedPython = z.output<typeof PackedFacts>;
 
 const PackedFacts = z.object({
   version: z.string().regex(/^\d+\.\d+\.\d+$/),
@@ -228,7 +244,7 @@ const PACK_PROGRAM =
 const MOST_STDERR = 2000;
 const MB = 1_000_000;
 
-export function packPython({ python, programs, packages, onProgress, signal }: PackOptions): Packing {
+function packPython({ python, programs, packages, onProgress, signal }: PackOptions): Packing {
   const args = ['-I', '-B', '-X', 'utf8', '-c', PACK_PROGRAM, dirname(kernelPackage())];
   const request = JSON.stringify({ programs, packages });
   const packer = spawn(python, [...args, request], {
@@ -286,7 +302,7 @@ function toMb(bytes: number): string {
   return (bytes / MB).toFixed(0);
 }
 
-export interface ListedImage {
+interface ListedImage {
   readonly name: string;
   readonly id: string;
   readonly python: string | undefined;

@@ -1,7 +1,7 @@
 /** Limits of file work: each user may run a few operations at a time and has a bounded queue; listings have a bounded size. */
 
 import { CellaError } from '../../protocol/errors.ts';
-import { checkFolderAnswers, whileFolderAnswers } from '../../sandbox/folder-answers.ts';
+import { checkFolderAnswers, whileFolderAnswers } from '../../sandbox/named-folders.ts';
 import { Stuck } from './file-broker.ts';
 import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 

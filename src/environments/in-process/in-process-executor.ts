@@ -22,7 +22,7 @@ import { memoryImageFor } from './memory-image.ts';
 import type { KernelTask } from './shared-memory.ts';
 import { findPyodide, PyodideWorkerClient } from './worker-client.ts';
 
-export interface InProcessConfig {
+interface InProcessConfig {
   readonly memoryBytes: number;
   readonly dataDir: string;
   readonly preload: readonly string[];
@@ -96,9 +96,9 @@ function closed(): CellaError {
 }
 
 /** Settings that all workers of an environment share. */
-export type HostTask = Omit<KernelTask, 'memory'>;
+type HostTask = Omit<KernelTask, 'memory'>;
 
-export class PyodideHost implements PrestartableHost {
+class PyodideHost implements PrestartableHost {
   readonly failure = undefined;
   readonly capabilities = IN_PROCESS_CAPABILITIES;
   #listener: KernelHostListener | undefined;

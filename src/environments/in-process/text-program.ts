@@ -8,7 +8,7 @@ import { findPyodide, startWorker, terminateWorker } from './worker-client.ts';
 
 const START_TIMEOUT_MS = 60_000;
 
-export type TextAnswer =
+type TextAnswer =
   | { readonly kind: 'reply'; readonly line: string }
   | { readonly kind: 'gone' | 'late'; readonly reason: string };
 

@@ -74,7 +74,7 @@ const ELICITATION_KEY = 'question';
 /** The question has its own, much shorter timeout. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
-export class RunCodeCall implements CallClient, Disposable {
+class RunCodeCall implements CallClient, Disposable {
   readonly canElicit: boolean;
   readonly #context: ServerContext;
   readonly #era: ProtocolEra;

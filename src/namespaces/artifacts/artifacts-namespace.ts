@@ -7,7 +7,7 @@ import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../../
 import { checkCountLimit, DEFAULT_MAX_COUNT, type HostMethods, MAX_PAGE_CHARACTERS } from '../host-methods.ts';
 import { ArtifactHandles, artifactMethods, checkNewFacts } from './artifact-handles.ts';
 
-export interface ArtifactsOptions {
+interface ArtifactsOptions {
   readonly store: ArtifactStore;
   /** The most bytes of one artifact. */
   readonly limitBytes?: number;
@@ -16,10 +16,10 @@ export interface ArtifactsOptions {
 }
 
 /** `type` and `mediaType` are required; the rest is optional. */
-export type NewArtifactFacts = Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
+type NewArtifactFacts = Pick<ArtifactFacts, 'type' | 'mediaType'> & Partial<ArtifactFacts>;
 
 /** An artifact that is being read. It is closed at the end of `chunks`, or when disposed. */
-export interface LoadedArtifact extends AsyncDisposable {
+interface LoadedArtifact extends AsyncDisposable {
   readonly info: ArtifactInfo;
   readonly chunks: AsyncIterable<Uint8Array>;
 }
@@ -132,7 +132,7 @@ function notFound(name: string): CellaError {
 }
 
 /** Writes one artifact, in order and within the size limit. */
-export class BoundedWriter implements ArtifactWriter {
+class BoundedWriter implements ArtifactWriter {
   readonly #name: string;
   readonly #writer: ArtifactWriter;
   readonly #limitBytes: number;

@@ -8,11 +8,10 @@ import type { PyValue } from '../../protocol/py-values.ts';
 import { checkPackageName, parseRequirement, type Requirement } from '../../protocol/requirement.ts';
 import type { DepsStore } from '../../storage/contract.ts';
 import { type HostMethods, hostMethod, type NamespaceCallContext } from '../host-methods.ts';
-import type { StagedSet } from './build-set.ts';
-import type { PackageSets } from './package-sets.ts';
+import type { PackageSets, StagedSet } from './package-sets.ts';
 import { type InstallWaiter, installAborted } from './shared-installs.ts';
 
-export interface DepsOptions {
+interface DepsOptions {
   readonly store: DepsStore;
   readonly sets: PackageSets;
   /** False locks the configuration: add and remove are refused. */
@@ -198,7 +197,7 @@ const Nothing = z.strictObject({});
 const Add = z.strictObject({ requirements: z.array(z.string()).min(1).max(100) });
 const Remove = z.strictObject({ name: z.string() });
 
-export function depsMethods(deps: Deps): HostMethods {
+function depsMethods(deps: Deps): HostMethods {
   return {
     'deps.list': hostMethod(Nothing, () => deps.list()),
     'deps.status': hostMethod(Nothing, async () => {
@@ -224,12 +223,12 @@ async function reply(deps: Deps, { installed, failed, removed, set, note }: Inst
   };
 }
 
-export interface FailedRequirement {
+interface FailedRequirement {
   readonly requirement: string;
   readonly reason: string;
 }
 
-export interface BestEffortResult {
+interface BestEffortResult {
   readonly installed: readonly string[];
   readonly failed: readonly FailedRequirement[];
   /** The set with the previous packages and the new ones, or null if nothing was installed. */
@@ -237,7 +236,7 @@ export interface BestEffortResult {
 }
 
 /** Adds `wanted` to `before`, and replaces requirements of the same packages. */
-export async function installBestEffort(
+async function installBestEffort(
   sets: PackageSets,
   before: readonly Requirement[],
   wanted: readonly Requirement[],

@@ -91,7 +91,7 @@ os.execv(program, sys.argv[3:])
 `;
 
 /** `python`: one that the installer's user can run. */
-export function superviseInstaller(installer: InstallerCommand, python: string): InstallerCommand {
+function superviseInstaller(installer: InstallerCommand, python: string): InstallerCommand {
   const { command, startsPrograms } = installer;
   const before = ['-I', '-S', '-c', SUPERVISOR, String(process.pid), startsPrograms ? 'yes' : 'no', command];
   return { ...installer, command: python, args: (job: InstallJob) => [...before, ...installer.args(job)] };
@@ -130,7 +130,7 @@ const RUN = `${TELL}sys.exit(main())\n`;
 const PROBE = `${TELL}print("pip", pip.__version__)\n`;
 
 /** Prints pip's name if it supports this, else fails. `pipFolder`: pip's folder, if pip needs no other package. */
-export function crossPipProbe(interpreter: Interpreter, pipFolder?: string): string[] {
+function crossPipProbe(interpreter: Interpreter, pipFolder?: string): string[] {
   return pythonArgs(PROBE, interpreter, pipFolder);
 }
 
@@ -139,7 +139,7 @@ function pythonArgs(program: string, interpreter: Interpreter, pipFolder: string
   return [...flags, '-c', program, JSON.stringify([markerEnvironment(interpreter), pipFolder ?? null])];
 }
 
-export function crossPip(name: string, python: string, interpreter: Interpreter, pipFolder?: string): InstallerCommand {
+function crossPip(name: string, python: string, interpreter: Interpreter, pipFolder?: string): InstallerCommand {
   const { implementation, abi } = implementationOf(interpreter);
   const pure = isPure(interpreter);
   const platforms = pure ? ['any'] : interpreter.platforms;

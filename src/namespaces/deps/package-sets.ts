@@ -1,26 +1,36 @@
-/** Package sets: read-only folders of installed packages, one per list of requirements, shared by all kernels. */
+/**
+ * Package sets: read-only folders of installed packages, one per list of requirements, shared by all kernels. A set is
+ * installed, checked and described in a staging folder, and then published by a rename.
+ */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, rename } from 'node:fs/promises';
-import { join } from 'node:path';
-import { probePython } from '../../interpreter/find-python.ts';
+import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { z } from 'zod';
+import { parseJsonOrUndefined, probePython } from '../../interpreter/find-python.ts';
+import { messageOf } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
-import { parseRequirement } from '../../protocol/requirement.ts';
+import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { PACKAGES_INSIDE } from '../../protocol/sandbox-policy.ts';
 import {
-  type BuildPlan,
-  type BuildResult,
-  buildSet,
-  readSetManifest,
-  type SetManifest,
-  type StagedSet,
-} from './build-set.ts';
-import { folderError, sweepInstallWorkspaces } from './install-workspace.ts';
-import { findForeignInstaller, findInstaller, installerSearchPath, type ProbeContext } from './installers.ts';
+  copyReadOnly,
+  folderError,
+  type InstallWorkspace,
+  openInstallWorkspace,
+  sweepInstallWorkspaces,
+} from './install-workspace.ts';
+import {
+  findForeignInstaller,
+  findInstaller,
+  installerSearchPath,
+  type ProbeContext,
+  requirementsText,
+} from './installers.ts';
 import { PackageSource, type PackageSourceOptions, sourceKey } from './package-source.ts';
-import { checkInterpreter, isPure } from './resolver/python-target.ts';
+import { checkInterpreter, isPure, pureOnly } from './resolver/python-target.ts';
+import { NATIVE, readSmall } from './resolver/wheel.ts';
 import { builtInInstaller, type Installer, type InstallFailure, programInstaller } from './run-installer.ts';
-import { type InstallWaiter, type PackageProgress, SharedInstalls } from './shared-installs.ts';
+import { type InstallWaiter, installAborted, type PackageProgress, SharedInstalls } from './shared-installs.ts';
 
 export interface PackageSetsOptions {
   /** `<dataDir>/packages`; created if missing. */
@@ -36,9 +46,7 @@ export interface PackageSetsOptions {
   readonly searchPath?: string;
 }
 
-export type SetResult =
-  | { readonly kind: 'built'; readonly set: string }
-  | ({ readonly kind: 'failed' } & InstallFailure);
+type SetResult = { readonly kind: 'built'; readonly set: string } | ({ readonly kind: 'failed' } & InstallFailure);
 
 const TEN_MINUTES = 600_000;
 
@@ -202,4 +210,131 @@ export class PackageSets implements AsyncDisposable {
 /** Checks everything that reaches an installer. */
 function normalizedRequirements(requirements: readonly string[]): string[] {
   return [...new Set(requirements.map((requirement) => parseRequirement(requirement).text))].toSorted();
+}
+
+interface BuildPlan {
+  readonly requirements: readonly string[];
+  readonly tag: string;
+  readonly source: PackageSource;
+  readonly timeoutMs: number;
+  /** Where sets are built. */
+  readonly folder: string;
+  /** Whether the Python runs only pure Python packages. */
+  readonly pure: boolean;
+  installer(workspace: InstallWorkspace, signal: AbortSignal): Promise<Installer>;
+}
+
+export interface StagedSet extends AsyncDisposable {
+  readonly kind: 'ready';
+  /** The folder. Disposing removes it, unless it was renamed. */
+  readonly path: string;
+}
+
+type BuildResult = StagedSet | ({ readonly kind: 'failed' } & InstallFailure);
+
+async function buildSet(plan: BuildPlan, { signal, progress }: PackageProgress): Promise<BuildResult> {
+  if (signal.aborted) throw installAborted();
+  await using stack = new AsyncDisposableStack();
+  const { requirements, source } = plan;
+  const workspace = stack.use(await openInstallWorkspace(plan.folder, requirementsText(requirements, source)));
+  const installer = await plan.installer(workspace, signal);
+  progress(`Installing ${requirements.join(' ')} with ${installer.name}`);
+  const filled = await installer.install(
+    { requirements, source, timeoutMs: plan.timeoutMs, workspace },
+    { signal, progress },
+  );
+  if (signal.aborted) throw installAborted();
+  if (filled.kind === 'failed') return filled;
+  const native = plan.pure ? await nativeIn(filled.folder) : undefined;
+  if (native !== undefined) return { kind: 'failed', reason: native, scope: 'some' };
+  const distributions = await distributionsIn(filled.folder);
+  const missing = missingFrom(distributions, requirements);
+  if (missing.length > 0) {
+    const reason = `${installer.name} reported success, but did not install ${missing.join(', ')}`;
+    return { kind: 'failed', reason, scope: 'some' };
+  }
+  const { tag } = plan;
+  const facts = {
+    format: 1,
+    tag,
+    requirements,
+    distributions,
+    installer: installer.name,
+    builtAt: Date.now(),
+  } as const;
+  try {
+    await freeze(filled.folder, workspace.copy, { ...facts, requirements: [...requirements] });
+  } catch (error) {
+    const why = messageOf(error);
+    return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
+  }
+  if (signal.aborted) throw installAborted();
+  const kept = stack.move();
+  return { kind: 'ready', path: workspace.copy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+async function freeze(folder: string, copy: string, manifest: SetManifest): Promise<void> {
+  await copyReadOnly(folder, copy);
+  // An ordinary user can move a folder only while it is writable.
+  await chmod(copy, 0o755);
+  const path = join(copy, MANIFEST);
+  await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
+  await chmod(path, 0o444);
+}
+
+const MANIFEST = 'cella-set.json';
+
+const SetManifest = z.object({
+  format: z.literal(1),
+  tag: z.string(),
+  requirements: z.array(z.string()),
+  /** All packages in the set by name: the requested ones and their dependencies. */
+  distributions: z.array(z.object({ name: z.string(), version: z.string() })),
+  installer: z.string(),
+  /** Milliseconds since 1970. */
+  builtAt: z.number(),
+});
+type SetManifest = z.infer<typeof SetManifest>;
+
+/** The manifest, or undefined if there is no complete set in this format. */
+async function readSetManifest(set: string): Promise<SetManifest | undefined> {
+  const text = await readFile(join(set, MANIFEST), 'utf8').catch(() => '');
+  return SetManifest.safeParse(parseJsonOrUndefined(text)).data;
+}
+
+async function distributionsIn(folder: string): Promise<SetManifest['distributions']> {
+  const found = (await readdir(folder)).flatMap((entry) => {
+    const [, name, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(entry) ?? [];
+    return name === undefined || version === undefined ? [] : [{ name: packageName(name), version }];
+  });
+  return found.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+/** The requirements whose package is missing, even if the installer reported success. */
+function missingFrom(distributions: SetManifest['distributions'], requirements: readonly string[]): string[] {
+  const names = new Set(distributions.map(({ name }) => name));
+  return requirements.filter((requirement) => !names.has(parseRequirement(requirement).name));
+}
+
+/** The most bytes of the list of a package's files. */
+const LARGEST_RECORD = 16 * 1024 * 1024;
+
+/** Why the packages cannot be used, or undefined. */
+async function nativeIn(folder: string): Promise<string | undefined> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const found = entries.find((entry) => !entry.isDirectory() && NATIVE.test(entry.name));
+  if (!found) return undefined;
+  const path = relative(folder, join(found.parentPath, found.name));
+  return `${await ownerOf(folder, path)} has native code (${path}), ${pureOnly}`;
+}
+
+/** The package whose list of files has this path. */
+async function ownerOf(folder: string, path: string): Promise<string> {
+  for (const name of await readdir(folder)) {
+    const [, written, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(name) ?? [];
+    if (written === undefined) continue;
+    const record = await readSmall(join(folder, name, 'RECORD'), LARGEST_RECORD);
+    if (record.split('\n').some((line) => line.startsWith(`${path},`))) return `${packageName(written)} ${version}`;
+  }
+  return 'a package';
 }

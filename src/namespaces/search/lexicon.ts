@@ -15,7 +15,7 @@ import { synonyms } from './lexicon/synonyms.ts';
 import { things } from './lexicon/things.ts';
 import { stem } from './stem.ts';
 
-export interface Tie {
+interface Tie {
   readonly concept: number;
   readonly strength: number;
 }

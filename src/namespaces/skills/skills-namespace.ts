@@ -36,7 +36,7 @@ import {
   MAX_PARAMETERS,
   type ParsedSource,
   type SkillParser,
-} from './skill.ts';
+} from './skill-parser.ts';
 
 interface SkillSnapshot {
   readonly skills: ReadonlyMap<string, SkillInfo>;

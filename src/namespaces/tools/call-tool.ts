@@ -9,11 +9,17 @@ import type { ApprovalRequest, Approve } from '../../protocol/permission.ts';
 import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
-import { abortedError, bindArguments, type CallArguments, throwIfAborted } from './bind-arguments.ts';
 import { buildArgv, runCli, shownCommand } from './cli-tool.ts';
 import { prepareRequest, sendRequest, shownRequest } from './http-tool.ts';
 import type { McpServers } from './mcp-servers.ts';
-import { type CallSignature, callSignature } from './parameters.ts';
+import {
+  abortedError,
+  bindArguments,
+  type CallArguments,
+  type CallSignature,
+  callSignature,
+  throwIfAborted,
+} from './parameters.ts';
 import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
 

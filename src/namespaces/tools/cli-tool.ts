@@ -3,13 +3,12 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { CommandRunner } from '../../protocol/process.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import { argumentError, type BoundArguments, throwIfAborted } from './bind-arguments.ts';
-import { parametersOf } from './parameters.ts';
+import { argumentError, type BoundArguments, parametersOf, throwIfAborted } from './parameters.ts';
 import { redact } from './tool-credentials.ts';
 import type { CliTool, Option } from './tool-definition.ts';
 import { cutNote, decodeWhole, parseToolJson, tail } from './tool-output.ts';
 
-export interface CliCall {
+interface CliCall {
   /** The name in the code, such as `grep.count`. */
   readonly callee: string;
   readonly tool: CliTool;

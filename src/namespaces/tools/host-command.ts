@@ -1,7 +1,7 @@
 /** Runs programs on the host, for tools with `runs_on: host`. */
 
 import { runProcess } from '../../lib/run-process.ts';
-import { systemCode } from '../../lib/values.ts';
+import { messageOf, systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { Command, CommandResult, CommandRunner } from '../../protocol/process.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
@@ -45,12 +45,7 @@ export function hostEnv({ path, home }: HostCommandOptions): Record<string, stri
 }
 
 export function notStartedError(program: string, error: unknown): CellaError {
-  const missing = systemCode(error) === 'ENOENT';
-  const reason = missing
-    ? 'there is no such program on the host'
-    : error instanceof Error
-      ? error.message
-      : String(error);
+  const reason = systemCode(error) === 'ENOENT' ? 'there is no such program on the host' : messageOf(error);
   return new CellaError('TOOL_FAILED', `The program ${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });

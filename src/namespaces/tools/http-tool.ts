@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import { argumentError, type BoundArguments, throwIfAborted } from './bind-arguments.ts';
-import { parametersOf } from './parameters.ts';
+import { argumentError, type BoundArguments, parametersOf, throwIfAborted } from './parameters.ts';
 import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
 import { type Authentication, redact } from './tool-credentials.ts';
 import type { HttpTool } from './tool-definition.ts';
@@ -153,7 +152,7 @@ function shownBody(body: string): string {
   return `${body.slice(0, MOST_BODY_SHOWN / 2).toWellFormed()}… (${body.length} characters, sha256 ${digest})`;
 }
 
-export interface ResponseBody {
+interface ResponseBody {
   readonly bytes: Buffer;
   /** Whether the rest was not read. */
   readonly cut: boolean;

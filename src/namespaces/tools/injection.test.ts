@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
-import { bindArguments } from './bind-arguments.ts';
 import { buildArgv } from './cli-tool.ts';
-import { callSignature } from './parameters.ts';
+import { bindArguments, callSignature } from './parameters.ts';
 import { parseTool } from './parse-tool.ts';
 import { fillUrl } from './placeholders.ts';
 

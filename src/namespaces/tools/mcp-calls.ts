@@ -14,7 +14,7 @@ import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkIdentifier, ParameterType, type ToolParameter } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import { abortedError, argumentError, bindArguments, type CallArguments } from './bind-arguments.ts';
+import { abortedError, argumentError, bindArguments, type CallArguments } from './parameters.ts';
 import { SchemaValidator } from './schema-validator.ts';
 import { redact } from './tool-credentials.ts';
 import { CALLABLE_METHODS, type McpTool } from './tool-definition.ts';

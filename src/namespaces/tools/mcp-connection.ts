@@ -25,7 +25,7 @@ import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-
 import type { McpTool } from './tool-definition.ts';
 import { tail } from './tool-output.ts';
 
-export interface McpCallOptions {
+interface McpCallOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   progress(text: string): void;
@@ -129,7 +129,7 @@ export class McpConnection {
   }
 }
 
-export interface McpTransport {
+interface McpTransport {
   readonly transport: Transport;
   /** Forms of credentials that the code must not see. */
   readonly secrets: readonly string[];
@@ -137,7 +137,7 @@ export interface McpTransport {
   stderrTail(): string;
 }
 
-export async function makeTransport(
+async function makeTransport(
   tool: McpTool,
   hostOptions: HostCommandOptions,
   credentials: CredentialLookup | undefined,
@@ -173,7 +173,7 @@ const GRACE_MS = 500;
 /** How long its last output may take to arrive after it has ended. */
 const DRAIN_TIMEOUT_MS = 500;
 
-export interface ServerProgram {
+interface ServerProgram {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -181,7 +181,7 @@ export interface ServerProgram {
 }
 
 /** Runs without variables of the host. Processes that it has started end with it. */
-export class ChildProcessTransport implements Transport {
+class ChildProcessTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;

@@ -6,10 +6,10 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { RecipeInfo } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
-import { abortedError, type CallArguments } from './bind-arguments.ts';
 import type { HostCommandOptions } from './host-command.ts';
 import type { McpCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
+import { abortedError, type CallArguments } from './parameters.ts';
 import type { CredentialLookup } from './tool-credentials.ts';
 import type { McpTool, ToolDefinition } from './tool-definition.ts';
 

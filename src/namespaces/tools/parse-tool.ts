@@ -3,8 +3,7 @@
 import { z } from 'zod';
 import { YamlDocument } from '../../lib/yaml-document.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { MOST_YAML_BYTES } from './definition-files.ts';
-import { type ToolDefinition, toolSchemas } from './tool-definition.ts';
+import { MOST_YAML_BYTES, type ToolDefinition, toolSchemas } from './tool-definition.ts';
 
 const KINDS = Object.keys(toolSchemas).join(', ');
 /** Created once, as zod compiles a schema at its first use. */

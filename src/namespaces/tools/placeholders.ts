@@ -5,7 +5,7 @@ import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 const PLACEHOLDER = /\{([\p{XIDS}_]\p{XIDC}*)\}/gu;
 const WHOLE = new RegExp(`^${PLACEHOLDER.source}$`, 'u');
 
-export type PlaceholderValues = ReadonlyMap<string, PyValue>;
+type PlaceholderValues = ReadonlyMap<string, PyValue>;
 
 /** All names in placeholders, at any depth. */
 export function placeholders(part: unknown): Set<string> {

@@ -29,6 +29,8 @@ export const CALLABLE_METHODS = new Set([
   'recipes',
 ]);
 
+/** Of one definition. */
+export const MOST_YAML_BYTES = 256 * 1024;
 const LONGEST_SECONDS = 86_400;
 const MOST_OUTPUT = 64 * 1024 * 1024;
 

@@ -1,11 +1,14 @@
-/** The tools that are defined in storage and in folders. They are read again only after a change. */
+/** The tools that are defined in storage and in folders of YAML files. They are read again only after a change. */
 
-import { inSlices } from '../../lib/event-loop.ts';
+import type { Stats } from 'node:fs';
+import { opendir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { giveWay, inSlices } from '../../lib/event-loop.ts';
+import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ToolProblem } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
-import { type DefinitionSource, fileSource, fileState, type YamlFolder, yamlFiles } from './definition-files.ts';
-import type { ToolDefinition } from './tool-definition.ts';
+import { MOST_YAML_BYTES, type ToolDefinition } from './tool-definition.ts';
 
 export interface Catalog {
   readonly tools: ReadonlyMap<string, ToolDefinition>;
@@ -110,4 +113,67 @@ function problemOf({ where, name }: DefinitionSource, error: CellaError): ToolPr
 
 function storedSource({ name, text, where }: StoredText): DefinitionSource {
   return { name, text, where };
+}
+
+/** Of one folder: all of them are looked at for each call. */
+const MOST_FILES = 10_000;
+
+/** The text of a definition. */
+interface DefinitionSource {
+  readonly where: string;
+  readonly name: string;
+  /** Undefined if it could not be read; then there is a reason. */
+  readonly text: string | undefined;
+  readonly problem?: string;
+}
+
+interface YamlFile {
+  readonly path: string;
+  readonly name: string;
+  readonly facts: Stats;
+}
+
+interface YamlFolder {
+  readonly files: readonly YamlFile[];
+  readonly problem?: { readonly where: string; readonly message: string };
+}
+
+async function yamlFiles(folder: string): Promise<YamlFolder> {
+  try {
+    const names: string[] = [];
+    for await (const { name } of await opendir(folder, { bufferSize: 256 })) {
+      await giveWay();
+      if (/^[^.].*\.ya?ml$/.test(name)) names.push(name);
+      if (names.length > MOST_FILES) throw new Error(`it has more than ${MOST_FILES} files`);
+    }
+    const files = names.sort().map(async (name) => {
+      const path = join(folder, name);
+      return { path, name: name.replace(/\.ya?ml$/, ''), facts: await stat(path) };
+    });
+    // The file was removed meanwhile.
+    return {
+      files: (await Promise.allSettled(files)).flatMap((file) => (file.status === 'fulfilled' ? file.value : [])),
+    };
+  } catch (error) {
+    return {
+      files: [],
+      problem: { where: folder, message: `The folder of tools ${folder} cannot be read: ${messageOf(error)}.` },
+    };
+  }
+}
+
+/** A value that differs after each change. */
+function fileState({ path, facts }: YamlFile): unknown[] {
+  return [path, facts.ino, facts.size, facts.mtimeMs, facts.ctimeMs];
+}
+
+async function fileSource({ path, name, facts }: YamlFile): Promise<DefinitionSource> {
+  const unread = (problem: string): DefinitionSource => ({ where: path, name, text: undefined, problem });
+  if (!facts.isFile()) return unread('it is not a file');
+  if (facts.size > MOST_YAML_BYTES) return unread(`it is larger than ${MOST_YAML_BYTES / 1024} kB`);
+  try {
+    return { where: path, name, text: await readFile(path, 'utf8') };
+  } catch (error) {
+    return unread(messageOf(error));
+  }
 }

@@ -164,7 +164,7 @@ const MOST_WORDS = 64;
 const WEIGHTS = { name: 10, tags: 6, recipes: 4, description: 3, parameters: 1 } as const;
 
 /** Tools that share a word with the query, best first. */
-export async function searchTools(infos: readonly ToolInfo[], query: string, limit: number): Promise<ToolInfo[]> {
+async function searchTools(infos: readonly ToolInfo[], query: string, limit: number): Promise<ToolInfo[]> {
   const wanted = [...new Set(queryWords(query))].slice(0, MOST_WORDS);
   if (wanted.length === 0) return infos.slice(0, limit);
   const scored: { readonly info: ToolInfo; readonly score: number }[] = [];

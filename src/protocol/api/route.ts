@@ -164,7 +164,7 @@ type RouteOfSession<R extends Route> = Route<
 >;
 
 /** `listTools` of the user is `listToolsOfSession` of a session. */
-export type RoutesOfSession<T extends RouteTable> = {
+type RoutesOfSession<T extends RouteTable> = {
   readonly [N in keyof T & string as `${N}OfSession`]: RouteOfSession<T[N]>;
 };
 

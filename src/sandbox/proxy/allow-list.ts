@@ -1,14 +1,18 @@
-/** Decides which hosts a sandbox may reach. Each name is looked up once, and only those addresses are used. */
+/**
+ * Decides which hosts a sandbox may reach. Each name is looked up once, and only those addresses are used. Allowed names that
+ * lead to a private address are refused.
+ */
 
+import { BlockList, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { type AllowedHost, type NetworkTarget, parseAllowedHost, parseHost } from '../../protocol/network-hosts.ts';
-import { isPrivateAddress } from './private-addresses.ts';
 
 /** All addresses of a name; undefined if too many other lookups are running. */
-export type FindAddresses = (name: string) => Promise<readonly string[] | undefined>;
+type FindAddresses = (name: string) => Promise<readonly string[] | undefined>;
 
 export type DenialReason = 'not_listed' | 'port_not_listed' | 'private_address';
 
-export type Verdict =
+type Verdict =
   | { readonly kind: 'open'; readonly addresses: readonly string[] }
   | { readonly kind: 'denied'; readonly reason: DenialReason }
   | { readonly kind: 'unknown' }
@@ -71,7 +75,7 @@ function normalizedAddress(address: string): string | undefined {
 /** All addresses of a name. */
 export type ResolveName = (name: string) => Promise<readonly string[]>;
 
-export interface LookupLimits {
+interface LookupLimits {
   /** Lookups that may run at once, including those whose caller has disconnected. */
   readonly lookups: number;
   /** Lookups that may wait for a free place. */
@@ -136,4 +140,51 @@ export class NameLookups {
     this.#waiting.delete(next);
     next(true);
   }
+}
+
+/** Special-purpose ranges of IANA's registry, and the one cloud metadata address outside of them. */
+const IPV4 = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['168.63.129.16', 32],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const;
+
+/** Ranges inside 2000::/3. Everything outside of that is private, including disguised IPv4 (NAT64). */
+const IPV6 = [
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+] as const;
+
+const ipv4 = new BlockList();
+for (const [network, prefix] of IPV4) ipv4.addSubnet(network, prefix, 'ipv4');
+const ipv6 = new BlockList();
+for (const [network, prefix] of IPV6) ipv6.addSubnet(network, prefix, 'ipv6');
+const global = new BlockList();
+global.addSubnet('2000::', 3, 'ipv6');
+
+/** Whether an address belongs to a private network or to this machine. Takes normalized addresses. */
+export function isPrivateAddress(address: string): boolean {
+  if (isIPv4(address)) return ipv4.check(address, 'ipv4') || isOwnAddress(address);
+  return !global.check(address, 'ipv6') || ipv6.check(address, 'ipv6') || isOwnAddress(address);
+}
+
+/** Services on this machine's public addresses are not for its sandboxes. */
+function isOwnAddress(address: string): boolean {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return own.some((one) => (one.family === 'IPv4' ? one.address : parseHost(`[${one.address}]`)?.text) === address);
 }

@@ -17,7 +17,7 @@ import type { DenialReason } from './allow-list.ts';
 
 const DEFAULT_PORT = 80;
 
-export interface ProxyRequest {
+interface ProxyRequest {
   readonly target: NetworkTarget;
   /** The host and port as written in a Host header. */
   readonly authority: string;
@@ -141,7 +141,7 @@ function namedByConnection({ headersDistinct }: IncomingMessage): string[] {
   return values.flatMap((value) => value.split(',')).map((name) => name.trim().toLowerCase());
 }
 
-export interface TunnelOptions {
+interface TunnelOptions {
   /** Data that the client sent right after its request. */
   readonly head: Buffer;
   readonly idleMs: number;

@@ -5,9 +5,8 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DenialReports, type DeniedAttempt } from './denial-reports.ts';
-import { isPrivateAddress } from './private-addresses.ts';
-import { NetworkProxy } from './proxy.ts';
+import { isPrivateAddress } from './allow-list.ts';
+import { DenialReports, type DeniedAttempt, NetworkProxy } from './proxy.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
 const socketPath = join(folder, 'proxy');

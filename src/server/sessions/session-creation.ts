@@ -3,7 +3,7 @@
 import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { NewFork, NewSession, SessionInfo } from '../../protocol/session-info.ts';
-import { checkFoldersAnswer } from '../../sandbox/folder-answers.ts';
+import { checkFoldersAnswer } from '../../sandbox/named-folders.ts';
 import { drainingError } from '../server-control.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';

@@ -18,8 +18,7 @@ import {
   type SessionInfo,
   SessionSettings,
 } from '../../protocol/session-info.ts';
-import { namedFolders } from '../../sandbox/folder-answers.ts';
-import { folderId } from '../../sandbox/named-folders.ts';
+import { folderId, namedFolders } from '../../sandbox/named-folders.ts';
 import { checkOptions } from '../../session/session-options.ts';
 import { everyDocument, ParsedDocumentCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';

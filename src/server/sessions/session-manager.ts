@@ -15,7 +15,7 @@ import type {
   SessionQuery,
   SessionSettings,
 } from '../../protocol/session-info.ts';
-import { checkFoldersAnswer } from '../../sandbox/folder-answers.ts';
+import { checkFoldersAnswer } from '../../sandbox/named-folders.ts';
 import { KernelPool } from '../../session/kernel-pool.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { sessionNotFound } from '../access/authorization.ts';

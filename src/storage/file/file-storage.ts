@@ -19,7 +19,7 @@ import { FileDeps, FileDocuments, FileRecords } from './tables.ts';
 import { FileTexts } from './text-files.ts';
 import { FileTranscripts } from './transcripts.ts';
 
-export interface FileStorageOptions {
+interface FileStorageOptions {
   readonly clock?: Clock;
 }
 
@@ -160,7 +160,7 @@ interface FileScope extends ScopedStores {
 }
 
 /** Scopes: each has a folder for skills and artifacts, and its own rows in the deps table. */
-export class FileStorageScopes {
+class FileStorageScopes {
   readonly #options: ScopesOptions;
   readonly #open = new Map<string, FileScope>();
 
@@ -216,7 +216,7 @@ function openScope(name: string, path: string, { database, liveness, clock }: Sc
 }
 
 /** The folder of a key and the files of tools, skills and artifacts never begin with a dot. */
-export function folderWithStaging(
+function folderWithStaging(
   folder: string,
   liveness: ProcessLiveness,
 ): { folder: string; staging: StagingFolder } {

@@ -135,7 +135,7 @@ export function asList(reply: RedisReply | undefined): RedisReply[] {
 }
 
 /** From `field, value, field, value`. */
-export function asPairs(reply: RedisReply | undefined): [string, Buffer][] {
+function asPairs(reply: RedisReply | undefined): [string, Buffer][] {
   const list = asList(reply);
   const pairs: [string, Buffer][] = [];
   for (let at = 0; at + 1 < list.length; at += 2) pairs.push([asText(list[at]), asBytes(list[at + 1])]);

@@ -19,7 +19,7 @@ interface RedisScope extends ScopedStores {
 const AT_ONCE = '1000';
 
 /** Scopes: the keys of their skills, artifacts and deps contain the name of the scope. */
-export class RedisScopes {
+class RedisScopes {
   readonly #context: RedisContext;
   readonly #open = new Map<string, RedisScope>();
 
@@ -69,7 +69,7 @@ export class RedisScopes {
 const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
 
 /** The stores on one connection, fenced or not. */
-export class RedisStores {
+class RedisStores {
   readonly checkpoints: RedisCheckpoints;
   readonly records: RedisRecords;
   readonly events: RedisEventLog;

@@ -37,7 +37,7 @@ export async function proxy(): Promise<Target> {
         file: 'sandbox/proxy/allow-list.ts',
         functions: ['AllowList', 'check', '#isReachable', 'covers', 'hasPort', 'normalizedAddress'],
       },
-      { file: 'sandbox/proxy/private-addresses.ts', functions: ['isPrivateAddress', 'isOwnAddress'] },
+      { file: 'sandbox/proxy/allow-list.ts', functions: ['isPrivateAddress', 'isOwnAddress'] },
       { file: 'protocol/network-hosts.ts' },
     ],
     words: [

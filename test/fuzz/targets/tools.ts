@@ -74,7 +74,7 @@ parameters:
 /** What code gives to tools, and what their programs and servers answer. The first line says which of them it is. */
 export async function calls(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
-  const { bindArguments: bind } = await import('../../../src/namespaces/tools/bind-arguments.ts');
+  const { bindArguments: bind } = await import('../../../src/namespaces/tools/parameters.ts');
   const { buildArgv, shownCommand } = await import('../../../src/namespaces/tools/cli-tool.ts');
   const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http-tool.ts');
   const { responseValue } = await import('../../../src/namespaces/tools/http-tool.ts');
@@ -148,7 +148,7 @@ export async function calls(): Promise<Target> {
   return {
     name: 'calls',
     parser: [
-      { file: 'namespaces/tools/bind-arguments.ts' },
+      { file: 'namespaces/tools/parameters.ts', functions: ['bindArguments', 'receive', 'argumentError'] },
       {
         file: 'namespaces/tools/cli-tool.ts',
         functions: ['buildArgv', 'refuse', 'texts', 'optionArgv', 'flagOf', 'textProblem', 'shownCommand'],

@@ -10,7 +10,7 @@ import type { ByteSource } from '../../../src/kernel/kernel-connection.ts';
 import type { ProgramSpec } from '../../../src/protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../../src/protocol/process.ts';
 import { listenInGateway, makeGatewayFolder } from '../../../src/sandbox/mount-points.ts';
-import type { DeniedAttempt } from '../../../src/sandbox/proxy/denial-reports.ts';
+import type { DeniedAttempt } from '../../../src/sandbox/proxy/proxy.ts';
 import { type AgentSandbox, openAgentSandbox } from '../../../src/session/agent-sandbox.ts';
 import { scratchFolder } from '../kernels/session.ts';
 import { shareCache } from '../run/shared-cache.ts';

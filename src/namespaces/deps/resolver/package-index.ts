@@ -80,7 +80,7 @@ async function inFolder(folder: string, name: string): Promise<PackageFile[]> {
   });
 }
 
-export interface IndexFile {
+interface IndexFile {
   readonly filename: string;
   readonly url: URL;
   readonly sha256: string | undefined;
@@ -91,8 +91,7 @@ export interface IndexFile {
   readonly metadata: { readonly sha256: string | undefined } | undefined;
 }
 
-export const PAGE_TYPES =
-  'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
+const PAGE_TYPES = 'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
 const Hashes = z.record(z.string(), z.string());
 const IndexPage = z.object({
@@ -162,7 +161,7 @@ function urlOf(text: string, base: URL): URL | undefined {
   return url;
 }
 
-export interface HtmlLink {
+interface HtmlLink {
   readonly url: URL;
   readonly text: string;
   readonly attributes: ReadonlyMap<string, string>;
@@ -205,7 +204,7 @@ function decodeEntities(text: string): string {
   });
 }
 
-export interface FileName {
+interface FileName {
   /** The normalized name of the package. */
   readonly name: string;
   /** As written. */

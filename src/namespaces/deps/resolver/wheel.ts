@@ -35,7 +35,7 @@ export async function readWheelMetadata(
   return { metadata, text };
 }
 
-export interface Unpacking {
+interface Unpacking {
   readonly folder: string;
   /** Whether to refuse native code. */
   readonly pure: boolean;

@@ -19,7 +19,7 @@ export interface ZipEntry {
   readonly offset: number;
 }
 
-export interface ZipLimits {
+interface ZipLimits {
   readonly files: number;
   readonly unpackedBytes: number;
 }
