@@ -148,7 +148,7 @@ export async function calls(): Promise<Target> {
   return {
     name: 'calls',
     parser: [
-      { file: 'namespaces/tools/parameters.ts', functions: ['bindArguments', 'receive', 'argumentError'] },
+      { file: 'namespaces/tools/parameters.ts', functions: ['bindArguments', 'receive', 'argumentError', 'shortened'] },
       {
         file: 'namespaces/tools/cli-tool.ts',
         functions: ['buildArgv', 'refuse', 'texts', 'optionArgv', 'flagOf', 'textProblem', 'shownCommand'],
