@@ -98,7 +98,7 @@ export async function values(): Promise<Target> {
         functions: [
           'decodeValue',
           'decodeCounted',
-          'Reader',
+          'MarshalReader',
           'value',
           '#count',
           '#byte',
