@@ -216,9 +216,6 @@ function openScope(name: string, path: string, { database, liveness, clock }: Sc
 }
 
 /** The folder of a key and the files of tools, skills and artifacts never begin with a dot. */
-function folderWithStaging(
-  folder: string,
-  liveness: ProcessLiveness,
-): { folder: string; staging: StagingFolder } {
+function folderWithStaging(folder: string, liveness: ProcessLiveness): { folder: string; staging: StagingFolder } {
   return { folder, staging: new StagingFolder(join(folder, '.unfinished'), liveness) };
 }
