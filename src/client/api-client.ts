@@ -16,8 +16,13 @@ import { type RouteName, type Routes, routes } from '../protocol/api/routes.ts';
 import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { ErrorBody, parseOrThrow } from '../protocol/parse.ts';
-import type { Monitor, MonitoredTransport } from './monitored-transport.ts';
-import { type Socket, serverUnreachable, type TransportRequest } from './transport.ts';
+import {
+  type Monitor,
+  type MonitoredTransport,
+  type Socket,
+  serverUnreachable,
+  type TransportRequest,
+} from './transport.ts';
 
 /** A request without the types of its route. */
 interface AnyRequest extends RequestOptions {

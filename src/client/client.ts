@@ -7,7 +7,6 @@ import type { KernelInfo } from '../protocol/kernel-state.ts';
 import type { ArtifactsApi, DepsApi, SkillsApi, ToolCatalogApi, UserNamespacesApi } from '../session/api.ts';
 import { ApiClient } from './api-client.ts';
 import { ClientSession, type UseOptions } from './client-session.ts';
-import { MonitoredTransport, SILENCE_MS } from './monitored-transport.ts';
 import { RemoteArtifacts, RemoteDeps, RemoteSkills, RemoteTools } from './remote-namespaces.ts';
 import {
   CheckpointsResource,
@@ -20,7 +19,7 @@ import {
   TokensResource,
   UsersResource,
 } from './resources.ts';
-import { type Transport, WebTransport } from './transport.ts';
+import { MonitoredTransport, SILENCE_MS, type Transport, WebTransport } from './transport.ts';
 
 /** The user behind this client's token or login. */
 export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;

@@ -10,8 +10,7 @@ import { parseOptions } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
 import { type ApiClient, errorFromBody, hasCode } from './api-client.ts';
-import type { Monitor } from './monitored-transport.ts';
-import type { Socket } from './transport.ts';
+import type { Monitor, Socket } from './transport.ts';
 
 export async function openRemoteTerminal(
   link: ApiClient,

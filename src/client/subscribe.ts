@@ -12,8 +12,7 @@ import { type Conversation, reduceLogged } from '../protocol/conversation.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { StreamItem } from '../protocol/session-events.ts';
 import { type ApiClient, hasCode, parseResponse } from './api-client.ts';
-import type { Monitor } from './monitored-transport.ts';
-import type { Socket } from './transport.ts';
+import type { Monitor, Socket } from './transport.ts';
 
 interface SubscribeOptions {
   /** The number of the last known event; 0 for all events. */

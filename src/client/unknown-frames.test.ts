@@ -3,10 +3,9 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { ApiClient } from './api-client.ts';
-import { MonitoredTransport } from './monitored-transport.ts';
 import { openRemoteTerminal } from './remote-terminal.ts';
 import { subscribe } from './subscribe.ts';
-import { WebTransport } from './transport.ts';
+import { MonitoredTransport, WebTransport } from './transport.ts';
 
 /** To a server that sends these frames on every WebSocket. */
 async function clientOf(...frames: readonly object[]): Promise<ApiClient> {

@@ -20,10 +20,9 @@ import {
   TerminateTerminal,
 } from '../protocol/runner-methods.ts';
 import type { AgentLoader } from './agent-turn.ts';
-import { killSubtree } from './descendants.ts';
 import { type LoopbackForwarder, openLoopbackForwarder } from './loopback-forwarder.ts';
 import { PtyTerminals } from './pty-terminals.ts';
-import { ownVariables, type RunnerStreams } from './runner-process.ts';
+import { killSubtree, ownVariables, type RunnerStreams } from './runner-process.ts';
 import { ServedTurn, type TurnHost } from './served-turn.ts';
 import { ServedConversations } from './session-setup.ts';
 

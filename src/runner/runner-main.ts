@@ -2,8 +2,7 @@
 
 import { finished } from 'node:stream/promises';
 import type { AgentLoader } from './agent-turn.ts';
-import { killDescendants } from './descendants.ts';
-import { claimStreams } from './runner-process.ts';
+import { claimStreams, killDescendants } from './runner-process.ts';
 
 export async function runRunner(argv: readonly string[], agents: AgentLoader): Promise<never> {
   const streams = claimStreams();

@@ -1,12 +1,14 @@
 /**
- * The runner's own stdin, stdout and environment variables. The streams carry the protocol only: libraries print to stderr
- * and read nothing.
+ * The process of the runner: its streams and variables, and the processes that came from it. stdin and stdout carry the protocol
+ * only: libraries print to stderr and read nothing.
  */
 
 import { Console } from 'node:console';
-import { fstatSync } from 'node:fs';
+import { fstatSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { PassThrough, type Readable, type Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { listProcesses } from '../lib/process-identity.ts';
 
 export interface RunnerStreams {
   readonly input: Readable;
@@ -36,4 +38,70 @@ export function ownVariables(): Record<string, string> {
   // biome-ignore lint/style/noProcessEnv: this is the one place where the runner reads them.
   for (const [name, value] of Object.entries(process.env)) if (value !== undefined) variables[name] = value;
   return variables;
+}
+
+/**
+ * What an agent has started must not outlive its runner. Unlike the sandbox's process tree, this finds processes below one that
+ * adopts orphans, and not those with a mark: all descendants, and orphans in the root's process group or control group.
+ * Without the spared ones and their descendants.
+ */
+function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
+  const all = listProcesses().filter(({ pid, hasEnded }) => !hasEnded && !spared.has(pid));
+  const leads = all.some(({ pid, group }) => pid === root && group === root);
+  const control = ownControlGroup(root);
+  const found = new Set<number>([root]);
+  for (const { pid } of all) if (control !== undefined && controlGroupOf(pid) === control) found.add(pid);
+  for (let before = 0; before < found.size; ) {
+    before = found.size;
+    for (const { pid, parent, group } of all) {
+      if (found.has(parent) || (leads && group === root)) found.add(pid);
+    }
+  }
+  found.delete(root);
+  return [...found];
+}
+
+/** The control group that a local environment made for this process alone. Processes cannot leave it. */
+function ownControlGroup(root: number): string | undefined {
+  const group = controlGroupOf(root);
+  return group?.includes('/cella-local-') ? group : undefined;
+}
+
+function controlGroupOf(pid: number): string | undefined {
+  try {
+    return /^0::.*$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'latin1'))?.[0];
+  } catch {
+    return undefined; // it has ended, or this is not Linux
+  }
+}
+
+/** Rounds and pause of the search, for processes that fork while it runs. */
+const MOST_ROUNDS = 200;
+const ROUND_MS = 5;
+
+/**
+ * Kills all processes below `root`, which adopts orphans, except this one and the spared. False if new ones keep
+ * appearing.
+ */
+export async function killSubtree(root: number, spared: ReadonlySet<number>): Promise<boolean> {
+  for (let round = 0; round < MOST_ROUNDS; round += 1) {
+    const left = treeBelow(root, spared).filter((pid) => pid !== process.pid);
+    if (left.length === 0) return true;
+    for (const pid of left) kill(pid);
+    await delay(ROUND_MS);
+  }
+  return false;
+}
+
+/** Synchronous, so that an exit handler can call it. */
+export function killDescendants(root = process.pid): void {
+  for (const pid of treeBelow(root)) kill(pid);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended, or belongs to another user.
+  }
 }

@@ -3,7 +3,7 @@
 import type { SessionInfo } from '../protocol/session-info.ts';
 import type { SessionApi } from '../session/api.ts';
 import type { ServerContext } from './http/server-context.ts';
-import { admitExecution, openKernel } from './quotas/kernel-quota.ts';
+import { admitExecution, openKernel } from './quotas/user-quotas.ts';
 
 export interface McpEndpoint {
   fetch(request: Request): Promise<Response>;

@@ -24,8 +24,8 @@ import { defaultLimits, type HttpLimits, type ServerContext } from './http/serve
 import { openLogs } from './logger.ts';
 import { type MakeMcp, McpEndpoints } from './mcp-endpoints.ts';
 import { HttpMetrics, ModelMetrics } from './metrics.ts';
-import { KernelQuota } from './quotas/kernel-quota.ts';
 import { StorageQuota } from './quotas/storage-quota.ts';
+import { KernelQuota } from './quotas/user-quotas.ts';
 import { Followers, type RateOptions } from './request-limits.ts';
 import { type AgentOptions, AgentService } from './runners/agent-service.ts';
 import { ServerControl } from './server-control.ts';

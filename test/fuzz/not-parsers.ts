@@ -241,8 +241,15 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'logRequest',
     'addSecurityHeaders',
   ],
-  'server/http/bodies.ts': ['uploadedChunks', 'metered', 'brokeOff', 'downloadResponse', 'exactly'],
-  'server/http/partial-messages.ts': ['limitPartialMessages'],
+  'server/http/bodies.ts': [
+    'uploadedChunks',
+    'metered',
+    'brokeOff',
+    'textResponse',
+    'textOf',
+    'downloadResponse',
+    'exactly',
+  ],
   'server/http/router.ts': [
     'Router',
     'admitRequest',
@@ -255,4 +262,5 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'bearerOf',
     'crossSite',
   ],
+  'server/http/socket-connection.ts': ['SocketConnection', 'Outbox', 'Heartbeat', 'eventText', 'limitPartialMessages'],
 };

@@ -56,7 +56,7 @@ describe.runIf(canMakeGroups())('where this process may make control groups', ()
   });
 
   test('a runner finds it too, when a turn ends', async () => {
-    const descendants = fileURLToPath(new URL('../../runner/descendants.ts', import.meta.url));
+    const descendants = fileURLToPath(new URL('../../runner/runner-process.ts', import.meta.url));
     const script = `
       const { execFileSync } = await import('node:child_process');
       const { readFileSync } = await import('node:fs');

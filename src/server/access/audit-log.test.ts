@@ -4,8 +4,7 @@ import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { AuditLog } from './audit-log.ts';
-import { networkOf, Refusals } from './refusals.ts';
+import { AuditLog, networkOf, Refusals } from './audit-log.ts';
 
 /** Of the log only what is added to it. */
 function failingLog() {

@@ -24,7 +24,6 @@ import { fileHandlers } from './handlers/file-handlers.ts';
 import { namespaceHandlers, toolCallHandlers } from './handlers/namespace-handlers.ts';
 import { serverHandlers } from './handlers/server-handlers.ts';
 import { kernelCheckpointHandlers, sessionHandlers, stateHandlers } from './handlers/session-handlers.ts';
-import type { createNodeServer } from './node-adapter.ts';
 import { errorPage, wantsPage } from './pages.ts';
 import type { RequestAudit } from './request-audit.ts';
 import { Router } from './router.ts';
@@ -32,12 +31,14 @@ import {
   clientAddress,
   isTls,
   pathOf,
+  type RequestBindings,
   type RequestContext,
   type RequestEnv,
   type ServerContext,
 } from './server-context.ts';
 
-type Fetch = Parameters<typeof createNodeServer>[0]['fetch'];
+/** Answers a request. */
+export type Fetch = (request: Request, bindings: RequestBindings) => Response | Promise<Response>;
 
 export function buildApp(context: ServerContext): Fetch {
   const { access, sessions, log, metrics, config, peers, forwarder, draining, closing, limits, requestAudit } = context;

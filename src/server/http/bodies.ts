@@ -1,4 +1,4 @@
-/** Request bodies within limits, uploads, and downloads that browsers do not render as pages. */
+/** Request bodies within limits, uploads, text responses, and downloads that browsers do not render as pages. */
 
 import type { IncomingMessage } from 'node:http';
 import { inTurns, ownTurn } from '../../lib/event-loop.ts';
@@ -6,6 +6,7 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { MOST_CLIENT_EFFORT, scanInSteps } from '../../lib/json-scanner.ts';
 import { toStream } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { JsonText } from '../json-pieces.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 /** A body without a length is admitted in parts of this size. */
@@ -114,6 +115,20 @@ async function checkCheapToParse(json: Uint8Array): Promise<void> {
 
 function tooLarge(limitBytes: number): CellaError {
   return new CellaError('TOO_LARGE', `The body is larger than ${limitBytes} bytes.`, { details: { limitBytes } });
+}
+
+const texts = new WeakMap<Response, JsonText>();
+
+/** For `textOf`. The text is kept beside the response: a stream body would cost more than everything else. */
+export function textResponse(text: JsonText, init: ResponseInit): Response {
+  const response = new Response(null, init);
+  texts.set(response, text);
+  return response;
+}
+
+/** Undefined if the body is a stream, or empty. */
+export function textOf(response: Response): JsonText | undefined {
+  return texts.get(response);
 }
 
 interface DownloadOptions {

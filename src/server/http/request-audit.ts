@@ -3,8 +3,7 @@
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import type { ErrorCode } from '../../protocol/error-codes.ts';
-import { type AuditLog, authMethodText } from '../access/audit-log.ts';
-import type { Refusal } from '../access/refusals.ts';
+import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
 import { toCellaError } from './error-response.ts';
 import { clientAddress, type RequestContext } from './server-context.ts';
 

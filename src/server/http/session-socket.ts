@@ -15,7 +15,7 @@ import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
 import type { Principal } from '../access/authorization.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
-import { admitExecution } from '../quotas/kernel-quota.ts';
+import { admitExecution } from '../quotas/user-quotas.ts';
 import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';

@@ -12,7 +12,7 @@ import {
   kernelToolName,
   kernelToolRuleTarget,
   type RuleTarget,
-} from './rule-patterns.ts';
+} from './permission-rules.ts';
 import type { PermissionAsker } from './session-permissions.ts';
 
 /** A tool call that a rule may allow. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { agentRuleTarget, checkPattern, exactPattern, matches } from './rule-patterns.ts';
+import { agentRuleTarget, checkPattern, exactPattern, matches } from './permission-rules.ts';
 
 const command = (text: string) => ({ kind: 'command', text }) as const;
 const path = (text: string) => ({ kind: 'path', text }) as const;

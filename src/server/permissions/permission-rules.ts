@@ -1,4 +1,4 @@
-/** The rules of users and sessions that allow a tool call without asking. */
+/** The rules of users and sessions that allow a tool call without asking: what they compare, and how their patterns match. */
 
 import type { z } from 'zod';
 import { KeyedSerialQueue } from '../../lib/queues.ts';
@@ -7,8 +7,8 @@ import { type NewRule, PermissionRule } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { newRuleId } from '../ids.ts';
+import { isJsonLonger } from '../json-pieces.ts';
 import type { RuledCall } from './described-permissions.ts';
-import { checkPattern, matches } from './rule-patterns.ts';
 
 const COLLECTION = 'permission-rules';
 /** Per user, or per session. */
@@ -80,4 +80,181 @@ export class PermissionRuleStore {
   #id(rule: string): string {
     return 'user' in this.#of ? `user/${this.#of.user}/${rule}` : `session/${this.#of.session}/${rule}`;
   }
+}
+
+/** A `command` goes to a shell; a `path` names a file; a `text` is anything else. */
+export interface RuleTarget {
+  readonly kind: 'command' | 'path' | 'text';
+  readonly text: string;
+}
+
+type PatternToken = string | { readonly wild: 'one' | 'many' | 'deep' };
+
+/** Matches every use of a tool. */
+const ANY = '**';
+/** The limit of a pattern and of a text: longer ones match no rule. */
+const MOST_CHARACTERS = 4000;
+/** Stands for any text that is longer. */
+const TOO_LONG = ' '.repeat(MOST_CHARACTERS + 1);
+/** The limits of a pattern with wildcards. */
+const MOST_TOKENS = 1000;
+const MOST_WILDCARDS = 64;
+/** What a wildcard matches in a command: only characters without a meaning in a shell. */
+const PLAIN = /^[A-Za-z0-9_./:=@%+, -]$/;
+/** Invisible or misleading characters. */
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;
+
+/** A pattern that matches exactly this text. */
+export function exactPattern(text: string): string {
+  return text.replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
+}
+
+/** The same, but undefined if there can be no rule with it. */
+export function exactRulePattern(text: string): string | undefined {
+  if (text.length > MOST_CHARACTERS) return undefined;
+  const pattern = exactPattern(text);
+  return patternProblem(pattern) === undefined ? pattern : undefined;
+}
+
+/** Throws `INVALID_REQUEST` for a pattern that people could misread. */
+export function checkPattern(pattern: string): void {
+  const problem = patternProblem(pattern);
+  if (problem === undefined) return;
+  const advice = 'See docs/permissions.md. You can still allow the request once.';
+  throw new CellaError('INVALID_REQUEST', `Invalid pattern: ${problem}.`, { advice });
+}
+
+function patternProblem(pattern: string): string | undefined {
+  if (pattern.trim() === '') return 'it is empty';
+  if (HIDDEN.test(pattern)) return 'it has line breaks or invisible characters';
+  if (pattern.length > MOST_CHARACTERS) return `it has more than ${MOST_CHARACTERS} characters`;
+  if ((pattern.match(/[*?]/g) ?? []).length > MOST_WILDCARDS) return `it has more than ${MOST_WILDCARDS} wildcards`;
+  return undefined;
+}
+
+export function matches(pattern: string, { kind, text }: RuleTarget): boolean {
+  if (pattern === ANY) return true;
+  if (patternProblem(pattern) !== undefined || text.length > MOST_CHARACTERS || HIDDEN.test(text)) return false;
+  const tokens = tokensOf(pattern, kind);
+  // A pattern for commands must name the program.
+  if (kind === 'command' && typeof tokens[0] !== 'string') return false;
+  if (kind === 'path' && !isNormalised(text)) return false;
+  if (tokens.every((token) => typeof token === 'string')) return tokens.join('') === text;
+  return tokens.length <= MOST_TOKENS && matchTokens(tokens, [...text], kind);
+}
+
+/** `*` and `?` stand for themselves after a backslash, and so does a backslash. */
+function tokensOf(pattern: string, kind: RuleTarget['kind']): PatternToken[] {
+  const parts = pattern.match(/\\[\\*?]|\*\*|./gsu) ?? [];
+  return parts.flatMap((part): PatternToken[] => {
+    if (part === '**') return kind === 'path' ? [{ wild: 'deep' }] : [{ wild: 'many' }];
+    if (part === '*') return [{ wild: 'many' }];
+    if (part === '?') return [{ wild: 'one' }];
+    return [part.length === 2 && part.startsWith('\\') ? part.slice(1) : part];
+  });
+}
+
+/** Tracks all positions in the pattern at once, so that the time is linear. */
+function matchTokens(
+  tokens: readonly PatternToken[],
+  characters: readonly string[],
+  kind: RuleTarget['kind'],
+): boolean {
+  let places = new Uint8Array(tokens.length + 1);
+  places[0] = 1;
+  for (const [index, character] of characters.entries()) {
+    const next = new Uint8Array(tokens.length + 1);
+    const wilds = { one: false, many: false, deep: false };
+    for (const wild of ['one', 'many', 'deep'] as const) {
+      wilds[wild] = standsFor(wild, character, characters[index - 1], kind);
+    }
+    for (let place = places.indexOf(1); place >= 0 && place < tokens.length; place = places.indexOf(1, place + 1)) {
+      const token = tokens[place] ?? '';
+      // A wildcard may match nothing.
+      if (typeof token === 'object' && token.wild !== 'one') places[place + 1] = 1;
+      if (typeof token === 'string' ? token === character : wilds[token.wild]) {
+        next[typeof token === 'string' || token.wild === 'one' ? place + 1 : place] = 1;
+      }
+    }
+    places = next;
+  }
+  let end = tokens.length;
+  for (; end > 0 && places[end] !== 1; end--) {
+    const token = tokens[end - 1];
+    if (typeof token === 'string' || token?.wild === 'one') return false;
+  }
+  return places[end] === 1;
+}
+
+function standsFor(
+  wild: 'one' | 'many' | 'deep',
+  character: string,
+  before: string | undefined,
+  kind: RuleTarget['kind'],
+) {
+  if (kind !== 'path') return PLAIN.test(character);
+  // Wildcards do not match hidden files.
+  if (character === '.' && (before === undefined || before === '/')) return false;
+  return character !== '/' || wild === 'deep';
+}
+
+/** Without empty, `.` and `..` segments. */
+function isNormalised(path: string): boolean {
+  return path
+    .replace(/^\//, '')
+    .split('/')
+    .every((part) => part !== '' && part !== '.' && part !== '..');
+}
+
+interface CalledTool {
+  readonly tool: string;
+  readonly summary: string;
+  readonly input?: unknown;
+}
+
+/**
+ * The tools of agents that are known: the field that says what they do, and those that a rule need not be about. With any
+ * other field, as of all other tools, the whole input counts: what it changes is not known here.
+ */
+const KNOWN_TOOLS = new Map<string, readonly [kind: RuleTarget['kind'], field: string, rest: readonly string[]]>([
+  ['Bash', ['command', 'command', ['description', 'timeout']]],
+  ['Read', ['path', 'file_path', ['offset', 'limit', 'pages']]],
+  ['Edit', ['path', 'file_path', ['old_string', 'new_string', 'replace_all']]],
+  ['MultiEdit', ['path', 'file_path', ['edits']]],
+  ['Write', ['path', 'file_path', ['content']]],
+  ['NotebookEdit', ['path', 'notebook_path', ['cell_id', 'cell_type', 'edit_mode', 'new_source']]],
+  ['WebFetch', ['text', 'url', ['prompt']]],
+  ['WebSearch', ['text', 'query', ['allowed_domains', 'blocked_domains']]],
+]);
+
+const NAME = /^[A-Za-z0-9_.:/-]{1,200}$/;
+/** The prefix of kernel tools, so that no agent tool can pass for one. */
+const OF_KERNEL = 'tools.';
+
+/** Undefined if no rule can match the call. */
+export function agentRuleTarget({ tool, summary, input }: CalledTool): RuleTarget | undefined {
+  if (!NAME.test(tool) || tool.startsWith(OF_KERNEL)) return undefined;
+  if (input === undefined || input === null) return { kind: 'text', text: summary };
+  const [kind, field, rest = []] = KNOWN_TOOLS.get(tool) ?? [];
+  if (kind === undefined || field === undefined || !hasOnly(input, [field, ...rest])) {
+    return { kind: kind ?? 'text', text: isJsonLonger(input, MOST_CHARACTERS) ? TOO_LONG : JSON.stringify(input) };
+  }
+  const value: unknown = Object.hasOwn(input, field) ? Reflect.get(input, field) : undefined;
+  if (typeof value !== 'string') return undefined;
+  return { kind, text: value.length > MOST_CHARACTERS ? TOO_LONG : value };
+}
+
+/** What is empty does not count. */
+function hasOnly(input: object, names: readonly string[]): boolean {
+  for (const name in input) if (!names.includes(name) && Reflect.get(input, name)) return false;
+  return true;
+}
+
+/** The host makes the summary of a kernel tool's call, and it is complete. */
+export function kernelToolRuleTarget({ summary }: CalledTool): RuleTarget {
+  return { kind: 'command', text: summary };
+}
+
+export function kernelToolName(tool: string, recipe: string | undefined): string {
+  return `${OF_KERNEL}${recipe === undefined ? tool : `${tool}.${recipe}`}`;
 }

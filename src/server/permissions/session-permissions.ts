@@ -38,8 +38,7 @@ import {
   resolvedEvent,
   UnclaimedDecisions,
 } from './permission-records.ts';
-import { PermissionRuleStore } from './permission-rules.ts';
-import { checkPattern, exactPattern, matches, type RuleTarget } from './rule-patterns.ts';
+import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
 
 /** The turn that asks. */
 export interface PermissionAsker {

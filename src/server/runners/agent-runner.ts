@@ -16,9 +16,9 @@ import { type TurnResult, toAgentFailure } from '../../protocol/turn.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens } from '../access/session-tokens.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
-import { ConversationSync } from './conversation-sync.ts';
 import { DISCONNECT_CODES, RunnerConnection, type RunnerConnectionParts } from './runner-connection.ts';
 import {
+  ConversationSync,
   hasNetwork,
   type OpenRunnerEnvironment,
   type RunnerEnvironment,

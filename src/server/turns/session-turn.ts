@@ -1,9 +1,15 @@
-/** One turn while it waits and runs: why it stops, who waits for it, and how it ended. */
+/**
+ * One turn: who waits for it, why it stops, and its run from a durable start to its one durable end, even if the runner or, for
+ * a while, storage fails. Long texts are truncated in the log and kept whole in a file.
+ */
 
 import { onAbort } from '../../lib/abort.ts';
-import type { AgentEvent } from '../../protocol/agent-events.ts';
+import { giveWay } from '../../lib/event-loop.ts';
+import { asError, omitUndefined } from '../../lib/values.ts';
+import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { OutputFile } from '../../protocol/execution-events.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import {
@@ -11,12 +17,17 @@ import {
   type PromptFields,
   type TurnInfo,
   type TurnResult,
+  type TurnStatus,
   toAgentFailure,
 } from '../../protocol/turn.ts';
 import type { NewTranscript, StoredTranscript } from '../../storage/contract.ts';
-import type { AskedResolution } from '../permissions/session-permissions.ts';
+import type { OutputFiles } from '../events/output-files.ts';
+import { type SessionLog, writeEventually } from '../events/session-log.ts';
+import { jsonBeginning, jsonBytes, jsonText } from '../json-pieces.ts';
+import type { AskedResolution, SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
-import type { PromptRequest } from './session-turns.ts';
+import type { PromptRequest, TurnRunner } from './session-turns.ts';
+import { endedEvent, interrupted, type StoredTranscripts, type TurnRecords } from './turn-records.ts';
 
 /** A turn as its runner gets it. */
 export interface RunnerTurn extends Readonly<PromptFields> {
@@ -116,7 +127,7 @@ export class SessionTurn {
 }
 
 /** A stopped turn ends by its stop reason, unless it was completed before. */
-export function finalResult(result: TurnResult, reason: TurnStopReason | undefined): TurnResult {
+function finalResult(result: TurnResult, reason: TurnStopReason | undefined): TurnResult {
   if (!reason || result.status === 'completed') return result;
   const { error: _, ...rest } = result;
   return { ...rest, ...resultOfStop(reason) };
@@ -141,14 +152,245 @@ function resultOfStop(reason: TurnStopReason): TurnResult {
   }
 }
 
-export function interrupted(): CellaError {
-  return new CellaError('SERVER_STOPPING', 'The server was stopped during the turn.', {
-    advice: 'Prompt again: the agent continues its conversation.',
-  });
-}
-
 export function noAgentsError(): CellaError {
   return new CellaError('CAPABILITY_MISSING', 'This server runs no agents.', {
     advice: 'Start it with `cella serve`, and install an agent: `cella agents install claude`.',
   });
+}
+
+/** How much of the prompt and of the last answer a record keeps. */
+export const RECORDED_CHARS = 2000;
+
+export interface TurnExecutorParts {
+  readonly session: ServerSession;
+  readonly permissions: Pick<SessionPermissions, 'request' | 'cancelOf' | 'cancelOrphaned'>;
+  readonly writer: Pick<SessionLog, 'write' | 'full' | 'room'>;
+  readonly outputs: Pick<OutputFiles, 'keep'>;
+  readonly bounds: RecorderLimits;
+  /** Undefined if this server runs no agents. */
+  readonly agents: TurnRunner | undefined;
+  readonly records: TurnRecords;
+  readonly transcripts: StoredTranscripts;
+  /** Whether its session has ended. The next server then records the end of the turn. */
+  readonly isClosed: () => boolean;
+  readonly onEnded: (status: TurnStatus) => void;
+}
+
+/** Runs the turns of one session. */
+export class TurnExecutor {
+  readonly #parts: TurnExecutorParts;
+
+  constructor(parts: TurnExecutorParts) {
+    this.#parts = parts;
+  }
+
+  async run(turn: SessionTurn): Promise<void> {
+    const { outputs, bounds } = this.#parts;
+    const events = new TurnRecorder(outputs, bounds);
+    try {
+      await this.#begin(turn, events);
+    } catch (error) {
+      // The caller gets the error at once; the record follows when storage works.
+      turn.fail(asError(error));
+      return await this.finish(turn, resultOfFailure(error, turn.reason));
+    }
+    await this.finish(turn, await this.#run(turn, events));
+    turn.end(turn.record);
+  }
+
+  async #begin(turn: SessionTurn, events: TurnRecorder): Promise<void> {
+    const { id, agent, mode, model, by } = turn.record;
+    const startedAt = Date.now();
+    await this.#update(turn, { status: 'running', startedAt });
+    const event = await events.turnStarted({
+      type: 'turn_started',
+      turn: id,
+      agent,
+      prompt: turn.request.prompt,
+      mode,
+      model,
+      by,
+    });
+    const firstSeq = await this.#parts.writer.write(event, { flushed: true });
+    await this.#update(turn, { firstSeq });
+    turn.begin(firstSeq);
+  }
+
+  async #run(turn: SessionTurn, events: TurnRecorder): Promise<TurnResult> {
+    const { session, writer, permissions, agents, records, transcripts } = this.#parts;
+    const { record, request } = turn;
+    const { timeoutMs = 0 } = request;
+    const late = timeoutMs === 0 ? undefined : setTimeout(() => turn.stop({ kind: 'timed_out' }), timeoutMs);
+    try {
+      if (!agents) throw noAgentsError();
+      const before = (await records.all()).findLast(
+        ({ agent, conversation }) => agent === record.agent && conversation !== undefined,
+      );
+      const result = await agents.run({
+        session,
+        info: await session.info(),
+        id: turn.id,
+        userId: record.by,
+        agent: record.agent,
+        prompt: request.prompt,
+        mode: record.mode,
+        model: record.model,
+        tools: request.tools,
+        profile: request.profile?.content ?? {},
+        conversation: before?.conversation,
+        signal: turn.signal,
+        emit: async (event) => {
+          if (turn.reason?.kind === 'failed') throw turn.reason.error;
+          if (event.type === 'agent_session') turn.record = { ...turn.record, conversation: event.conversation };
+          if (event.type === 'item_completed' && event.kind === 'message' && event.parent === undefined) {
+            const text = event.text === undefined ? turn.record.text : truncate(event.text, RECORDED_CHARS);
+            turn.record = { ...turn.record, text };
+          }
+          // Written in batches, so that the agent does not wait for each event.
+          const written: Promise<number>[] = [];
+          for (const one of await events.toLogEvents(event)) {
+            await giveWay();
+            written.push(writer.write(one, { soon: true }));
+          }
+          await Promise.all(written);
+          if (writer.full) await writer.room();
+        },
+        permit: (asked, onAsked) =>
+          permissions.request(asked, { user: record.by, turn: turn.id, signal: turn.signal, onAsked }),
+        readTranscript: (conversation) => transcripts.get(conversation),
+        saveTranscript: (conversation, text) => transcripts.save(conversation, text),
+      });
+      return finalResult(result, turn.reason);
+    } catch (error) {
+      return resultOfFailure(error, turn.reason);
+    } finally {
+      clearTimeout(late);
+      // If storage fails, recovery cancels them when the session is opened next.
+      await permissions.cancelOf(turn.id, 'the turn has ended').catch(() => {});
+    }
+  }
+
+  /** Tries until storage accepts it or the session ends; then recovery marks the turn as interrupted. */
+  async finish(turn: SessionTurn, { status, conversation, usage, error }: TurnResult): Promise<void> {
+    const { writer, isClosed, onEnded } = this.#parts;
+    await writeEventually(async () => {
+      await this.#update(turn, { status, conversation, usage, error, endedAt: Date.now() });
+      await writer.write(endedEvent(turn.record), { flushed: true });
+    }, isClosed);
+    onEnded(status);
+  }
+
+  async #update(turn: SessionTurn, facts: Partial<TurnInfo>): Promise<void> {
+    turn.record = { ...turn.record, ...omitUndefined(facts) };
+    await this.#parts.records.put(turn.record);
+  }
+}
+
+/** How much an event shows of a text that is too large for it. */
+const SHOWN_CHARS = 4096;
+const MOST_ENTRIES = 200;
+
+interface RecorderLimits {
+  readonly eventBytes: number;
+  /** The most that one turn may write to files. */
+  readonly fileBytes: number;
+}
+
+type TurnStarted = Extract<AgentLogEvent, { type: 'turn_started' }>;
+
+class TurnRecorder {
+  readonly #outputs: Pick<OutputFiles, 'keep'>;
+  readonly #bounds: RecorderLimits;
+  #kept = 0;
+
+  constructor(outputs: Pick<OutputFiles, 'keep'>, bounds: RecorderLimits) {
+    this.#outputs = outputs;
+    this.#bounds = bounds;
+  }
+
+  /** Splits a long delta into several. */
+  async toLogEvents(event: AgentEvent): Promise<AgentEvent[]> {
+    const { eventBytes } = this.#bounds;
+    if (jsonBytes(await jsonText(event)) <= eventBytes) return [event];
+    switch (event.type) {
+      case 'item_delta':
+        return pieces(event.text, Math.floor(eventBytes / 4)).map((text) => ({ ...event, text }));
+      case 'item_started':
+      case 'item_completed':
+      case 'agent_raw':
+        return [{ ...(await this.#cut(event)) }];
+      case 'plan':
+        return [{ ...event, entries: event.entries.slice(0, MOST_ENTRIES).map(truncateText) }];
+      case 'agent_notice':
+        return [truncateText(event)];
+      case 'agent_error': {
+        const { code, message, advice } = event.error;
+        const error = { code: truncate(code), message: truncate(message), advice: truncate(advice) };
+        return [{ ...event, error }];
+      }
+      case 'agent_session':
+        return [{ ...event, tools: event.tools?.slice(0, MOST_ENTRIES).map(truncate) ?? [] }];
+      case 'file_changed':
+        return [{ ...event, path: truncate(event.path) }];
+      case 'usage':
+        return [event];
+    }
+  }
+
+  async turnStarted(event: TurnStarted): Promise<TurnStarted> {
+    if (event.prompt.length <= this.#bounds.eventBytes) return event;
+    const file = await this.#keep({ prompt: event.prompt });
+    return { ...event, prompt: truncate(event.prompt), file };
+  }
+
+  async #cut(
+    event: Extract<AgentEvent, { type: 'item_started' | 'item_completed' | 'agent_raw' }>,
+  ): Promise<AgentEvent> {
+    if (event.type === 'agent_raw') {
+      const file = await this.#keep({ native: event.native });
+      return { ...event, native: truncate(await jsonBeginning(event.native, SHOWN_CHARS)), file };
+    }
+    const { input } = event;
+    const json = input === undefined ? '' : await jsonBeginning(input, SHOWN_CHARS);
+    const shown = json.length > SHOWN_CHARS ? { input: truncate(json) } : {};
+    if (event.type === 'item_started') {
+      const file = await this.#keep({ input });
+      return { ...event, ...shown, file };
+    }
+    const { text, output } = event;
+    const file = await this.#keep({ text, input, output });
+    const texts = {
+      text: text === undefined ? undefined : truncate(text),
+      output: output === undefined ? undefined : truncate(output),
+    };
+    return { ...event, ...shown, ...texts, file };
+  }
+
+  /** Undefined if the turn has used up its file bytes: then only the truncated text is kept. */
+  async #keep(content: Record<string, unknown>): Promise<OutputFile | undefined> {
+    const text = await jsonText(content);
+    const bytes = jsonBytes(text);
+    if (this.#kept + bytes > this.#bounds.fileBytes) return undefined;
+    this.#kept += bytes;
+    return await this.#outputs.keep('json', text);
+  }
+}
+
+function truncateText<T extends { readonly text: string }>(one: T): T {
+  return { ...one, text: truncate(one.text) };
+}
+
+/** Truncates a text without splitting a surrogate pair. */
+export function truncate(text: string, most = SHOWN_CHARS): string {
+  return text.length <= most ? text : text.slice(0, most).replace(/[\uD800-\uDBFF]$/, '');
+}
+
+function pieces(text: string, most: number): string[] {
+  const parts: string[] = [];
+  for (let rest = text; rest !== ''; ) {
+    const part = truncate(rest, most);
+    parts.push(part);
+    rest = rest.slice(part.length);
+  }
+  return parts;
 }

@@ -20,8 +20,16 @@ import type { ByteLimit } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
-import { noAgentsError, type RunnerTurn, resultOfFailure, SessionTurn } from './session-turn.ts';
-import { RECORDED_CHARS, TurnExecutor, type TurnExecutorParts, truncate } from './turn-executor.ts';
+import {
+  noAgentsError,
+  RECORDED_CHARS,
+  type RunnerTurn,
+  resultOfFailure,
+  SessionTurn,
+  TurnExecutor,
+  type TurnExecutorParts,
+  truncate,
+} from './session-turn.ts';
 import { StoredTranscripts, TurnRecords } from './turn-records.ts';
 
 /** A prompt as the caller sends it. */

@@ -8,7 +8,6 @@ import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore, NewTranscript, StoredTranscript, TranscriptStore } from '../../storage/contract.ts';
 import type { LogState } from '../events/session-log.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
-import { interrupted } from './session-turn.ts';
 import type { TurnPage } from './session-turns.ts';
 
 const COLLECTION = 'turns';
@@ -109,6 +108,12 @@ export async function recoverTurns(records: TurnRecords, position: LogState): Pr
   // The record was deleted; the log still needs an end.
   for (const turn of open) endings.push({ type: 'turn_ended', turn, status: 'interrupted' });
   return endings;
+}
+
+export function interrupted(): CellaError {
+  return new CellaError('SERVER_STOPPING', 'The server was stopped during the turn.', {
+    advice: 'Prompt again: the agent continues its conversation.',
+  });
 }
 
 export function endedEvent({ id, status, usage, error }: TurnInfo): SessionEventBody {

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { agentRuleTarget } from '../../../src/server/permissions/rule-patterns.ts';
+import { agentRuleTarget } from '../../../src/server/permissions/permission-rules.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
 import { connectTo } from '../../support/servers/client.ts';
 import { TestServer } from '../../support/servers/server.ts';

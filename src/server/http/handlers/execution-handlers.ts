@@ -3,7 +3,7 @@
 import type { executionRoutes, mcpRoutes, terminalRoutes } from '../../../protocol/api/execution-routes.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
-import { admitExecution } from '../../quotas/kernel-quota.ts';
+import { admitExecution } from '../../quotas/user-quotas.ts';
 import { type ByteReservation, perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
 import { checkedRequest } from '../bodies.ts';

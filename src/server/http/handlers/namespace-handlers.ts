@@ -20,7 +20,7 @@ import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, UserNamespacesApi } from '../../../session/api.ts';
 import type { Principal } from '../../access/authorization.ts';
 import { toWireInSlices } from '../../json-pieces.ts';
-import { openKernel } from '../../quotas/kernel-quota.ts';
+import { openKernel } from '../../quotas/user-quotas.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { type DepsWork, withProgress } from '../event-responses.ts';
 import type { AnyHandler, Call, Handlers } from '../router.ts';

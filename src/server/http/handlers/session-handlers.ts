@@ -14,7 +14,7 @@ import type { CheckpointSummary } from '../../../storage/contract.ts';
 import type { AccessControl } from '../../access/access-control.ts';
 import { type Principal, rightOf } from '../../access/authorization.ts';
 import { agentKeyIn, storageKeyOf } from '../../ids.ts';
-import { openKernel } from '../../quotas/kernel-quota.ts';
+import { openKernel } from '../../quotas/user-quotas.ts';
 import type { Handlers } from '../router.ts';
 import type { ServerContext } from '../server-context.ts';
 

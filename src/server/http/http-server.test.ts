@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { get, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { createNodeServer, textResponse } from './node-adapter.ts';
-import { Unfinished } from './partial-messages.ts';
+import { textResponse } from './bodies.ts';
+import { createNodeServer } from './http-server.ts';
+import { Unfinished } from './socket-connection.ts';
 
 let server: Server | undefined;
 afterEach(() => {

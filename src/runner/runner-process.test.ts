@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runs, startHalfDead } from '../../test/support/processes/zombie.ts';
-import { killSubtree } from './descendants.ts';
+import { killSubtree } from './runner-process.ts';
 
 test.runIf(process.platform === 'linux')(
   'a process whose first thread has ended is found alive, and what it has started',
