@@ -15,7 +15,7 @@ import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { Death, DisplayEvent, OutputEvent, ProgressEvent } from '../protocol/execution-events.ts';
 import type { KernelSlot, KernelSlots, SlotOwner } from './kernel-slots.ts';
-import { type LiveCheckpointLimits, LiveCheckpoints, Transaction } from './snapshots.ts';
+import { type LiveCheckpointLimits, LiveCheckpoints } from './snapshots.ts';
 
 /** Opens the environments of one agent key, one after the other. */
 export interface EnvironmentSource {
@@ -348,5 +348,53 @@ class AttachedProcesses {
   killAll(): void {
     this.#kills++;
     for (const attached of this.#running) attached.kill();
+  }
+}
+
+type TransactionState =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'open'; readonly snapshot: number };
+
+const NONE: TransactionState = { kind: 'none' };
+
+class Transaction {
+  #state: TransactionState = NONE;
+
+  /** Whether nothing depends on a snapshot of the kernel. */
+  get none(): boolean {
+    return this.#state.kind === 'none';
+  }
+
+  /** The snapshot of a transaction that waits to be committed or rolled back. */
+  get open(): number | undefined {
+    return this.#state.kind === 'open' ? this.#state.snapshot : undefined;
+  }
+
+  begin(): void {
+    this.#state = { kind: 'running' };
+  }
+
+  leaveOpen(snapshot: number): void {
+    this.#state = { kind: 'open', snapshot };
+  }
+
+  /** Called at the end of the cell. A transaction that was left open stays open. */
+  end(): void {
+    if (this.#state.kind === 'running') this.#state = NONE;
+  }
+
+  /** Ends an open transaction and returns its snapshot. Throws `NO_TRANSACTION`. */
+  take(): number {
+    const snapshot = this.forget();
+    if (snapshot === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
+    return snapshot;
+  }
+
+  /** Ends an open transaction, if there is one, and returns its snapshot. */
+  forget(): number | undefined {
+    const snapshot = this.open;
+    if (snapshot !== undefined) this.#state = NONE;
+    return snapshot;
   }
 }

@@ -1,4 +1,4 @@
-/** The snapshots a kernel can go back to: live checkpoints, the undo stack, and the start of an open transaction. */
+/** The snapshots a kernel can go back to: live checkpoints, and the undo stack. */
 
 import { CellaError } from '../protocol/errors.ts';
 
@@ -112,53 +112,5 @@ export class LiveCheckpoints {
     if (checkpoint.gone !== undefined) return;
     checkpoint.gone = reason;
     this.#drop(checkpoint.snapshot);
-  }
-}
-
-type TransactionState =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'running' }
-  | { readonly kind: 'open'; readonly snapshot: number };
-
-const NONE: TransactionState = { kind: 'none' };
-
-export class Transaction {
-  #state: TransactionState = NONE;
-
-  /** Whether nothing depends on a snapshot of the kernel. */
-  get none(): boolean {
-    return this.#state.kind === 'none';
-  }
-
-  /** The snapshot of a transaction that waits to be committed or rolled back. */
-  get open(): number | undefined {
-    return this.#state.kind === 'open' ? this.#state.snapshot : undefined;
-  }
-
-  begin(): void {
-    this.#state = { kind: 'running' };
-  }
-
-  leaveOpen(snapshot: number): void {
-    this.#state = { kind: 'open', snapshot };
-  }
-
-  /** Called at the end of the cell. A transaction that was left open stays open. */
-  end(): void {
-    if (this.#state.kind === 'running') this.#state = NONE;
-  }
-
-  /** Ends an open transaction and returns its snapshot. Throws `NO_TRANSACTION`. */
-  take(): number {
-    const snapshot = this.forget();
-    if (snapshot === undefined) throw new CellaError('NO_TRANSACTION', 'There is no open transaction.');
-    return snapshot;
-  }
-
-  /** Ends an open transaction, if there is one, and returns its snapshot. */
-  forget(): number | undefined {
-    const snapshot = this.open;
-    if (snapshot !== undefined) this.#state = NONE;
-    return snapshot;
   }
 }
