@@ -21,10 +21,9 @@ import type * as api from '../session/api.ts';
 import { type ApiClient, allPages, SessionApiClient } from './api-client.ts';
 import { type ApprovalResponder, listenForApprovals } from './approval-listener.ts';
 import { RemoteExecutions, sessionClosedHere } from './remote-execution.ts';
-import { RemoteFiles } from './remote-files.ts';
 import { RemoteArtifacts, RemoteDeps, RemoteSessionTools, RemoteSkills } from './remote-namespaces.ts';
-import { openRemoteTerminal } from './remote-terminal.ts';
 import { RemoteTurn } from './remote-turn.ts';
+import { openRemoteTerminal, RemoteFiles } from './remote-workspace.ts';
 import { CHECKPOINTS_AT_ONCE } from './resources.ts';
 import { subscribe, subscribeToConversation } from './subscribe.ts';
 

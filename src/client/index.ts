@@ -101,7 +101,7 @@ export type { ApprovalResponder } from './approval-listener.ts';
 export type { Client, Identity } from './client.ts';
 export { type ConnectOptions, connect } from './client.ts';
 export type { ClientSession, EventPage, UseOptions } from './client-session.ts';
-export type { RemoteFiles } from './remote-files.ts';
+export type { RemoteFiles } from './remote-workspace.ts';
 export type {
   CheckpointsResource,
   CredentialsResource,

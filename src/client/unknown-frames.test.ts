@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { ApiClient } from './api-client.ts';
-import { openRemoteTerminal } from './remote-terminal.ts';
+import { openRemoteTerminal } from './remote-workspace.ts';
 import { subscribe } from './subscribe.ts';
 import { MonitoredTransport, WebTransport } from './transport.ts';
 

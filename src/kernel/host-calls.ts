@@ -9,8 +9,7 @@ import { FRAME_COST, type Frame, FrameError, FrameType, KernelLimit } from '../p
 import { encodeValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
 import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { PyValue } from '../protocol/py-values.ts';
-import type { KernelBudget } from './kernel-budget.ts';
-import type { FrameConnection } from './kernel-connection.ts';
+import type { FrameConnection, KernelBudget } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';
 import type { KernelOutput } from './kernel-output.ts';
 

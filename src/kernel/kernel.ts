@@ -28,11 +28,11 @@ import {
 import type { ProcessExit } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
-import { KernelBudget } from './kernel-budget.ts';
 import {
   describeDeath,
   FrameQueue,
   isolationError,
+  KernelBudget,
   type KernelConnection,
   parsedOnce,
   type QueuedFrame,
