@@ -1,7 +1,12 @@
 /** Runs the cells of one kernel in their turn: starts the kernel if needed, takes the snapshot of a transaction, and drops cells whose caller gave up. */
 
 import type { Kernel } from '../kernel/kernel.ts';
-import { type EventSink, type ExecutionSettings, KernelExecution, type SettleResult } from '../kernel/kernel-execution.ts';
+import {
+  type EventSink,
+  type ExecutionSettings,
+  KernelExecution,
+  type SettleResult,
+} from '../kernel/kernel-execution.ts';
 import { SerialQueue } from '../lib/queues.ts';
 import { asError } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -123,7 +128,7 @@ export class KernelCells {
     const interrupt = () => kernelProcess.kernel?.running === execution && kernelProcess.kernel.interrupt();
     try {
       if (signal?.aborted) return;
-      if (recovery.over) throw sessionClosed();
+      if (kernelProcess.isOver) throw sessionClosed();
       if (!kernelProcess.kernel?.idle) await recovery.ensureRunning();
       if (signal?.aborted) return;
       signal?.removeEventListener('abort', cancel);
@@ -155,8 +160,8 @@ export class KernelCells {
   }
 
   async #run(execution: KernelExecution, policy: TransactionPolicy, { kernel, snapshot }: ReadyKernel): Promise<void> {
-    const { kernelProcess, recovery, rollback, autosave } = this.#parts;
-    if (recovery.over) throw sessionClosed();
+    const { kernelProcess, rollback, autosave } = this.#parts;
+    if (kernelProcess.isOver) throw sessionClosed();
     if (this.#pendingPreempts > 0) {
       if (snapshot !== undefined) kernelProcess.dropSnapshot(snapshot);
       throw new CellaError('KERNEL_DIED', 'The kernel was reset or restarted before the cell began.');
@@ -167,7 +172,7 @@ export class KernelCells {
       snapshot === undefined ? undefined : (result) => rollback.settleTransaction(snapshot, policy, result);
     try {
       const { death } = await kernel.execute(execution, settle);
-      if (!death) recovery.resetCrashes();
+      if (!death) kernelProcess.crashes = 0;
     } finally {
       if (snapshot !== undefined) kernelProcess.transaction.end();
       autosave.changed();

@@ -83,7 +83,7 @@ export class KernelCheckpoints {
     if (live instanceof CellaError) throw live;
     if (!live) throw (await this.#damage(idOrName)) ?? checkpointNotFound(idOrName);
     await this.#parts.rollback.restore(live);
-    this.#parts.recovery.resetCrashes();
+    this.#parts.kernelProcess.crashes = 0;
     return { checkpoint: fromLive(live) };
   }
 

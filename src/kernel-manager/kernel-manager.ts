@@ -120,7 +120,7 @@ export class KernelManager implements SlotOwner {
   /** Runs a program next to the kernel, until the kernel is reset, hibernated or closed. */
   async attachProcess<P extends AttachedProcess>(start: (environment: KernelHost) => Promise<P>): Promise<P> {
     const onExit = () => {
-      if (!this.#recovery.closed) this.#becomeIdle();
+      if (!this.#process.isClosed) this.#becomeIdle();
     };
     return await this.#process.attached.attach(() => this.environment(), start, onExit);
   }
@@ -227,7 +227,7 @@ export class KernelManager implements SlotOwner {
   restart(): Promise<void> {
     return this.#preempt(async () => {
       await this.#autosave.deleteSaves();
-      this.#recovery.resetCrashes();
+      this.#process.crashes = 0;
       await this.#process.release('the kernel was restarted', { next: EMPTY });
       await this.#recovery.ensureRunning();
       this.#autosave.changed();
@@ -254,10 +254,10 @@ export class KernelManager implements SlotOwner {
 
   /** Ends the kernel. With `save`, changes are saved first, unless code runs or waits: then it ends at once. */
   async close({ save }: { readonly save: boolean }): Promise<void> {
-    if (this.#recovery.closed) return;
+    if (this.#process.isClosed) return;
     const busy = this.#queue.pending > 0;
     if (busy) {
-      this.#recovery.abandon();
+      this.#process.abandon();
       this.#process.expectDeath();
       await this.#process.kernel?.close();
     }
@@ -269,7 +269,7 @@ export class KernelManager implements SlotOwner {
         if (save && !busy && kernel && !kernel.dead) await this.#saveBeforeEnd();
       } finally {
         // Leaves no process behind, even if the save failed.
-        this.#recovery.close();
+        this.#process.close();
         this.#autosave.close();
         await this.#process.release('the session was closed');
       }
@@ -301,14 +301,14 @@ export class KernelManager implements SlotOwner {
   /** Returns at once if a kernel is alive, because its code may be waiting for this. Otherwise starts one through the queue. */
   async #ensureRunning(): Promise<void> {
     const { kernel, shared } = this.#process;
-    if (this.#recovery.over) throw sessionClosed();
+    if (this.#process.isOver) throw sessionClosed();
     if (shared && kernel && !kernel.dead) return;
     // A cell that starts the kernel may keep running for hours.
     await (this.#recovery.starting ?? this.#queue.runNext(() => this.#recovery.ensureRunning()));
   }
 
   async #clear(): Promise<Kernel> {
-    this.#recovery.resetCrashes();
+    this.#process.crashes = 0;
     this.#rollback.dropOpen();
     await this.#process.kill(EMPTY);
     const kernel = await this.#recovery.ensureRunning();

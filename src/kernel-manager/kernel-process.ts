@@ -146,6 +146,8 @@ export class KernelProcess {
   readonly attached = new AttachedProcesses();
   /** How many executions there were, also in earlier processes. */
   executions = 0;
+  /** Recoveries in a row. A finished cell, or a replacement of all variables, sets it to 0. */
+  crashes = 0;
   readonly #options: KernelProcessOptions;
   readonly #owner: SlotOwner;
   #startFrom: StartFrom = LAST_SAVE;
@@ -157,6 +159,7 @@ export class KernelProcess {
   #generation = 0;
   /** The next kernel does not recover from a death that was expected. */
   #deathExpected = false;
+  #stage: 'open' | 'abandoned' | 'closed' = 'open';
 
   constructor(options: KernelProcessOptions, owner: SlotOwner) {
     this.#options = options;
@@ -176,6 +179,24 @@ export class KernelProcess {
   get requireShared(): SharedEnvironment {
     if (!this.#shared) throw new CellaError('KERNEL_DIED', 'The environment of this kernel has ended.');
     return this.#shared;
+  }
+
+  /** Whether no kernel and no cell starts any more. */
+  get isOver(): boolean {
+    return this.#stage !== 'open';
+  }
+
+  get isClosed(): boolean {
+    return this.#stage === 'closed';
+  }
+
+  /** Called before closing: nothing new starts any more. */
+  abandon(): void {
+    if (this.#stage === 'open') this.#stage = 'abandoned';
+  }
+
+  close(): void {
+    this.#stage = 'closed';
   }
 
   /** What the next start loads. Only this class changes it, with the kernel that it follows from. */

@@ -21,7 +21,7 @@ export interface RecoveryOptions {
   readonly durableCheckpoints?: DurableCheckpoints;
 }
 
-/** Consecutive recoveries without a finished cell. */
+/** Recoveries in a row without a finished cell. */
 const MOST_RECOVERIES = 3;
 
 export class Recovery {
@@ -29,9 +29,7 @@ export class Recovery {
   readonly #process: KernelProcess;
   readonly #autosave: Autosave;
   #starting: Promise<Kernel> | undefined;
-  #consecutiveCrashes = 0;
   #total = 0;
-  #stage: 'open' | 'abandoned' | 'closed' = 'open';
 
   constructor(options: RecoveryOptions, kernelProcess: KernelProcess, autosave: Autosave) {
     this.#options = options;
@@ -44,27 +42,9 @@ export class Recovery {
     return this.#total;
   }
 
-  /** Whether no kernel and no cell starts any more. */
-  get over(): boolean {
-    return this.#stage !== 'open';
-  }
-
-  get closed(): boolean {
-    return this.#stage === 'closed';
-  }
-
-  /** Called before closing: nothing new starts any more. */
-  abandon(): void {
-    if (this.#stage === 'open') this.#stage = 'abandoned';
-  }
-
-  close(): void {
-    this.#stage = 'closed';
-  }
-
   /** The live kernel; starts one if there is none. */
   ensureRunning(): Promise<Kernel> {
-    if (this.over) return Promise.reject(sessionClosed());
+    if (this.#process.isOver) return Promise.reject(sessionClosed());
     const { kernel } = this.#process;
     if (!this.#starting && kernel && !kernel.dead) return Promise.resolve(kernel);
     this.#starting ??= this.#start().finally(() => {
@@ -78,19 +58,14 @@ export class Recovery {
     return this.#starting;
   }
 
-  /** A cell has finished, or the variables were replaced: earlier deaths no longer count. */
-  resetCrashes(): void {
-    this.#consecutiveCrashes = 0;
-  }
-
   async #start(): Promise<Kernel> {
-    if (this.#consecutiveCrashes >= MOST_RECOVERIES) throw this.#crashLoop();
+    if (this.#process.crashes >= MOST_RECOVERIES) throw this.#crashLoop();
     await this.#process.reserve();
     try {
       return await this.#startOnce();
     } catch (error) {
       // The death of a template is noticed only when it is used.
-      const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.closed;
+      const retry = error instanceof CellaError && error.code === 'TEMPLATE_FAILED' && !this.#process.isClosed;
       if (retry) {
         await this.#process.release('the process that kernels are forked from has ended', { keepSlot: true });
         return await this.#startOnce();
@@ -158,7 +133,7 @@ export class Recovery {
     const kernelProcess = this.#process;
     const { cause } = kernelProcess;
     if (cause) {
-      this.#consecutiveCrashes++;
+      kernelProcess.crashes++;
       this.#total++;
     }
     const { durableCheckpoints, environments } = this.#options;
