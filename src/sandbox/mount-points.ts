@@ -49,9 +49,10 @@ export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
   const names = ['node', 'runner', 'programs', 'gateway'] as const;
   return names.flatMap((name) => {
     const path = folders[name];
-    return path === undefined
-      ? []
-      : [{ ...readableFolder(resolveHostFolder(path, name), root), at: AGENT_PATHS[name] }];
+    if (path === undefined) return [];
+    // These folders are Cella's own or the operator's, and may be replaced by a newer version at any time.
+    const { id: _, ...folder } = readableFolder(resolveHostFolder(path, name), { root });
+    return [{ ...folder, at: AGENT_PATHS[name] }];
   });
 }
 

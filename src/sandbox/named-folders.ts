@@ -65,7 +65,10 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
 
 /** The folder's current identity. Throws `FOLDER_REPLACED` if it differs from the recorded one. */
 export function checkFolderId(path: string, recorded: FolderId | undefined): FolderId {
-  const id = folderId(path);
+  return checkSameFolder(path, folderId(path), recorded);
+}
+
+function checkSameFolder(path: string, id: FolderId, recorded: FolderId | undefined): FolderId {
   if (!recorded || isSameFolder(id, recorded)) return id;
   throw new CellaError('FOLDER_REPLACED', `${path} is another folder than when the session was made.`);
 }
@@ -79,24 +82,39 @@ export function folderProblem(path: string, cause: unknown): string {
   return `${path} cannot be used: ${messageOf(cause)}`;
 }
 
-/** A folder that code may change. A root host mounts it under its owner; any other host needs write access itself. */
-export function writableFolder(path: string, root: boolean): Mount {
-  if (root) {
-    const { uid, gid } = statSync(path);
-    return { path, owner: [uid, gid] };
-  }
+interface NamedFolderOptions {
+  /** Whether the sandbox runs as a different user from this process. */
+  readonly root: boolean;
+  /** The identity that the folder had when the session was made. */
+  readonly recorded?: FolderId | undefined;
+}
+
+/**
+ * A folder that code may change. A root host mounts it under its owner; any other host needs write access itself. Owner and
+ * identity come from one call: other code may replace the folder between two, and a mount under another folder's owner would
+ * give that owner's rights.
+ */
+export function writableFolder(path: string, { root, recorded }: NamedFolderOptions): Mount {
+  const { id, owner } = inspectFolder(path, recorded);
+  if (root) return { path, id, owner };
   try {
     accessSync(path, constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw new CellaError('WORKSPACE_NOT_WRITABLE', `This user cannot write to ${path}.`, { cause });
   }
-  return { path };
+  return { path, id };
 }
 
 /** A folder that code may read. If others cannot read it, a root host mounts it under its owner. */
-export function readableFolder(path: string, root: boolean): Mount {
-  const { uid, gid, mode } = statSync(path);
-  return root && (mode & 0o005) !== 0o005 ? { path, owner: [uid, gid] } : { path };
+export function readableFolder(path: string, { root, recorded }: NamedFolderOptions): Mount {
+  const { id, owner, mode } = inspectFolder(path, recorded);
+  return root && (mode & 0o005) !== 0o005 ? { path, id, owner } : { path, id };
+}
+
+function inspectFolder(path: string, recorded: FolderId | undefined) {
+  const facts = statSync(path, { bigint: true });
+  const owner: [uid: number, gid: number] = [Number(facts.uid), Number(facts.gid)];
+  return { id: checkSameFolder(path, folderIdOfStats(facts), recorded), owner, mode: Number(facts.mode) };
 }
 
 let knownBootId: string | undefined;

@@ -16,13 +16,7 @@ import type { ErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { limitsToSpec, PACKAGES_INSIDE, policyOf } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
-import {
-  checkFolderId,
-  checkFoldersAnswer,
-  readableFolder,
-  resolveFolder,
-  writableFolder,
-} from '../sandbox/named-folders.ts';
+import { checkFoldersAnswer, readableFolder, resolveFolder, writableFolder } from '../sandbox/named-folders.ts';
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
@@ -83,11 +77,13 @@ export class ExecutorConfig {
     this.#root = join(dataDir, 'agents', folderName(options.agentKey));
     const folder = (option: string) => (path: string) => resolveFolder(path, option, dataDir, options.folderLinks);
     this.#customCwd = options.cwd === undefined ? undefined : folder('cwd')(resolve(options.cwd));
-    const named = (made: Mount): Mount => ({ ...made, id: checkFolderId(made.path, options.folderIds?.[made.path]) });
-    const readable = policy.readable.map(folder('sandbox.readable')).map((path) => named(readableFolder(path, root)));
-    const writable = policy.writable.map(folder('sandbox.writable')).map((path) => named(writableFolder(path, root)));
+    const facts = (path: string) => ({ root, recorded: options.folderIds?.[path] });
+    const toReadable = (path: string): Mount => readableFolder(path, facts(path));
+    const toWritable = (path: string): Mount => writableFolder(path, facts(path));
+    const readable = policy.readable.map(folder('sandbox.readable')).map(toReadable);
+    const writable = policy.writable.map(folder('sandbox.writable')).map(toWritable);
     if (this.#customCwd !== undefined) {
-      const elsewhere = named(writableFolder(this.#customCwd, root));
+      const elsewhere = toWritable(this.#customCwd);
       writable.unshift(elsewhere);
       this.#customCwdId = elsewhere.id;
     }

@@ -2,11 +2,11 @@
 
 import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, opendir, readlink, rename, rmdir, unlink } from 'node:fs/promises';
+import { type FileHandle, link, lstat, mkdir, open, opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
 import { BoundedListing } from './file-limits.ts';
 import { errorOf, isCode, kindOf } from './file-paths.ts';
-import { NameBudget, O_PATH, OpenDirectory, resolveLinks } from './open-directory.ts';
+import { NameBudget, OpenDirectory, reach } from './open-directory.ts';
 import { removeTree } from './remove-tree.ts';
 import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
 
@@ -153,36 +153,10 @@ export class HostFiles implements Files {
     return new OpenDirectory(await this.#reach(root, path, constants.O_DIRECTORY, names));
   }
 
-  /** Holds what the path leads to without opening it: its location is then known and cannot change. */
-  async #reach(root: OpenDirectory, path: string, flags: number, names = new NameBudget()): Promise<FileHandle> {
-    try {
-      return await this.#reachPlain(root, path, flags);
-    } catch (error) {
-      const { inside } = this.#root;
-      if (inside === undefined || !(isCode(error, 'EXDEV') || isCode(error, 'ENOENT'))) throw error;
-      // An absolute link may refer to the folder by the path that the code sees.
-      const freed = await resolveLinks(root, path, inside, names);
-      if (freed === path) throw error;
-      return await this.#reachPlain(root, freed, flags);
-    }
+  #reach(root: OpenDirectory, path: string, flags: number, names = new NameBudget()): Promise<FileHandle> {
+    const { inside = this.#root.path } = this.#root;
+    return reach(root, path, { flags, inside, names });
   }
-
-  async #reachPlain(root: OpenDirectory, path: string, flags: number): Promise<FileHandle> {
-    const way = await open(root.path(path === '' ? '.' : path), O_PATH | flags);
-    try {
-      const [top, real] = await Promise.all([root.realPath(), realPathOf(way)]);
-      if (real !== top && !real.startsWith(`${top}/`)) throw errorOf('EXDEV');
-      return way;
-    } catch (error) {
-      await way.close();
-      throw error;
-    }
-  }
-}
-
-/** Latin-1 maps each byte to one character: file names may not be valid text. */
-async function realPathOf(file: FileHandle): Promise<string> {
-  return await readlink(`/proc/self/fd/${file.fd}`, { encoding: 'latin1' });
 }
 
 function split(path: string): readonly [above: string, name: string] {

@@ -34,7 +34,7 @@ export class OpenDirectory implements AsyncDisposable {
     const held = new OpenDirectory(handle);
     try {
       const real = await held.realPath();
-      if (real !== Buffer.from(path).toString('latin1')) throw folderReplaced(path);
+      if (real !== latin1(path)) throw folderReplaced(path);
       if (id && !isSameFolder(id, folderIdOfStats(await handle.stat({ bigint: true })))) throw folderReplaced(path);
       return held;
     } catch (error) {
@@ -59,9 +59,14 @@ export class OpenDirectory implements AsyncDisposable {
     return Buffer.concat([Buffer.from(this.path('')), name]);
   }
 
-  /** The directory's current path. Latin-1 maps each byte to one character: names may not be valid text. */
-  async realPath(): Promise<string> {
-    return await readlink(`/proc/self/fd/${this.#handle.fd}`, { encoding: 'latin1' });
+  /** The directory's current path, in Latin-1. */
+  realPath(): Promise<string> {
+    return realPathOf(this.#handle);
+  }
+
+  /** Another handle of this folder. The caller closes it. */
+  reopen(): Promise<FileHandle> {
+    return open(this.path(), DIRECTORY_PATH_FLAGS);
   }
 
   /** Opens a subfolder to empty it. Restores the owner's permissions, which code may have removed; root does not need them. */
@@ -135,33 +140,94 @@ export class NameBudget {
   }
 }
 
-/** Each step starts at the root. Opening the resulting path detects changes in between. */
-export async function resolveLinks(
+interface ReachOptions {
+  /** O_DIRECTORY if only a folder will do. */
+  readonly flags: number;
+  /** The folder's path as the code sees it. Absolute links must begin with it. */
+  readonly inside: string;
+  readonly names: NameBudget;
+}
+
+/**
+ * Opens what a path below a folder leads to, without reading it: its place is then known and cannot change. Follows links here,
+ * because the system would look up whatever they name, and its errors would tell code which files exist outside.
+ */
+export async function reach(
   root: OpenDirectory,
   path: string,
-  inside: string,
-  names: NameBudget,
-): Promise<string> {
-  const left = names.take(path);
-  let done: string[] = [];
-  let links = 0;
-  for (let name = left.pop(); name !== undefined; name = left.pop()) {
-    if (name === '' || name === '.') continue;
-    if (name === '..') {
-      if (done.pop() === undefined) throw errorOf('EXDEV');
-      continue;
+  { flags, inside, names }: ReachOptions,
+): Promise<FileHandle> {
+  const top = latin1(inside);
+  const left = names.take(latin1(path));
+  let [depth, links] = [0, 0];
+  let at = await root.reopen();
+  const enter = async (next: FileHandle) => {
+    await at.close();
+    at = next;
+  };
+  try {
+    for (let name = left.pop(); name !== undefined; name = left.pop()) {
+      if (name === '' || name === '.') continue;
+      if (name === '..') {
+        if (depth-- === 0) throw errorOf('EXDEV');
+        await enter(await open(`/proc/self/fd/${at.fd}/..`, DIRECTORY_PATH_FLAGS));
+        // Code may have moved the folder.
+        await checkBelow(root, at);
+        continue;
+      }
+      const found = await openName(at, name, left.length === 0 ? flags : constants.O_DIRECTORY);
+      if (typeof found !== 'string') {
+        depth++;
+        await enter(found);
+        continue;
+      }
+      if (++links > MOST_LINKS) throw errorOf('ELOOP');
+      if (!found.startsWith('/')) left.push(...names.take(found));
+      else if (found !== top && !found.startsWith(`${top}/`)) throw errorOf('EXDEV');
+      else {
+        left.push(...names.take(found.slice(top.length)));
+        depth = 0;
+        await enter(await root.reopen());
+      }
     }
-    const target = await readlink(root.path([...done, name].join('/'))).catch(() => undefined); // not a link, or missing
-    if (target === undefined) {
-      done.push(name);
-      continue;
-    }
-    if (++links > MOST_LINKS) throw errorOf('ELOOP');
-    if (target.startsWith('/')) {
-      if (target !== inside && !target.startsWith(`${inside}/`)) throw errorOf('EXDEV');
-      done = [];
-    }
-    left.push(...names.take(target.startsWith('/') ? target.slice(inside.length) : target));
+    await checkBelow(root, at);
+    return at;
+  } catch (error) {
+    await at.close();
+    throw error;
   }
-  return done.join('/');
 }
+
+/** The target, if it is a link. */
+async function openName(folder: FileHandle, name: string, flags: number): Promise<FileHandle | string> {
+  const path = Buffer.from(`/proc/self/fd/${folder.fd}/${name}`, 'latin1');
+  const handle = await open(path, O_PATH | constants.O_NOFOLLOW | flags).catch((error) => {
+    if (isLink(error)) return undefined;
+    throw error;
+  });
+  if (handle) {
+    try {
+      if (flags !== 0 || !(await handle.stat()).isSymbolicLink()) return handle;
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+    await handle.close();
+  }
+  return await readlink(path, { encoding: 'latin1' }).catch((error) => {
+    // It is no link: a file where a folder must be, or something that has taken the link's name meanwhile.
+    throw systemCode(error) === 'EINVAL' ? errorOf(flags === 0 ? 'EAGAIN' : 'ENOTDIR') : error;
+  });
+}
+
+async function checkBelow(root: OpenDirectory, file: FileHandle): Promise<void> {
+  const [top, real] = await Promise.all([root.realPath(), realPathOf(file)]);
+  if (real !== top && !real.startsWith(`${top}/`)) throw errorOf('EXDEV');
+}
+
+/** Latin-1 maps each byte to one character: names may not be valid text. */
+async function realPathOf({ fd }: FileHandle): Promise<string> {
+  return await readlink(`/proc/self/fd/${fd}`, { encoding: 'latin1' });
+}
+
+const latin1 = (text: string): string => Buffer.from(text).toString('latin1');

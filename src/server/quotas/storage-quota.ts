@@ -99,7 +99,7 @@ export class StorageQuota {
   }
 }
 
-const MOST_LOOKED_AT = 50_000;
+const MOST_LOOKED_AT = 100_000;
 const BLOCK_BYTES = 512n;
 
 /** `folders` are those of agent keys. Infinity if there is too much to count; 0 if they have no user of their own. */
@@ -109,16 +109,23 @@ async function unlinkedBytes(folders: readonly string[]): Promise<number> {
   const [uids, devices] = [new Set(own.map((home) => Number(home?.uid))), new Set(own.map((home) => home?.dev))];
   if (uids.size === 0) return 0;
   const found = new Map<string, bigint>();
+  const count = (facts: BigIntStats | undefined) => {
+    // Memory-backed files count as memory.
+    if (!facts?.isFile() || facts.nlink !== 0n || !devices.has(facts.dev)) return;
+    found.set(`${facts.dev}:${facts.ino}`, facts.blocks * BLOCK_BYTES);
+  };
   let lookedAt = 0;
   for (const pid of await namesIn('/proc')) {
     if (!/^\d+$/.test(pid) || !uids.has(await uidOf(pid))) continue;
-    for (const path of await heldBy(pid)) {
+    for await (const path of heldBy(pid)) {
       if (++lookedAt > MOST_LOOKED_AT) return Infinity;
-      const facts = await factsOf(path);
-      // Memory-backed files count as memory.
-      if (!facts?.isFile() || facts.nlink !== 0n || !devices.has(facts.dev)) continue;
-      found.set(`${facts.dev}:${facts.ino}`, facts.blocks * BLOCK_BYTES);
+      count(await factsOf(path));
     }
+  }
+  // This process holds files during uploads and downloads. They belong to the user that wrote them.
+  for (const path of await descriptorsOf('self')) {
+    const facts = await factsOf(path);
+    if (facts && uids.has(Number(facts.uid))) count(facts);
   }
   return Number([...found.values()].reduce((sum, bytes) => sum + bytes, 0n));
 }
@@ -129,17 +136,25 @@ async function uidOf(pid: string): Promise<number> {
   return Number(/^Uid:\t\d+\t(\d+)/m.exec(status)?.[1] ?? -1);
 }
 
-/** Paths to files that a process has open, and to removed files that it has mapped. */
-async function heldBy(pid: string): Promise<string[]> {
-  const [open, maps] = await Promise.all([
-    namesIn(`/proc/${pid}/fd`),
-    readFile(`/proc/${pid}/maps`, 'latin1').catch(() => ''), // it has ended
-  ]);
-  const removed = maps.split('\n').filter((line) => line.endsWith(' (deleted)'));
-  return [
-    ...open.map((fd) => `/proc/${pid}/fd/${fd}`),
-    ...removed.map((line) => `/proc/${pid}/map_files/${plain(line.split(' ', 1)[0] ?? '')}`),
-  ];
+/**
+ * Paths to files that a process has open, and to removed files that it has mapped. A thread can have descriptors of its own,
+ * and the first thread, which the process is named after, can end before the others: then it shows neither.
+ */
+async function* heldBy(pid: string): AsyncGenerator<string> {
+  let mapsRead = false;
+  for (const thread of await namesIn(`/proc/${pid}/task`)) {
+    yield* await descriptorsOf(thread);
+    if (mapsRead) continue;
+    const maps = await readFile(`/proc/${thread}/maps`, 'latin1').catch(() => ''); // it has ended
+    mapsRead = maps !== '';
+    const removed = maps.split('\n').filter((line) => line.endsWith(' (deleted)'));
+    yield* removed.map((line) => `/proc/${thread}/map_files/${plain(line.split(' ', 1)[0] ?? '')}`);
+  }
+}
+
+async function descriptorsOf(thread: string): Promise<string[]> {
+  const folder = `/proc/${thread}/fd`;
+  return (await namesIn(folder)).map((fd) => `${folder}/${fd}`);
 }
 
 /** The two files differ in leading zeros of ranges. */

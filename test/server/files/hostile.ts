@@ -371,6 +371,43 @@ os.symlink("../../relative/file", "a/b/link")`;
     }
   });
 
+  it('of the host do not show in errors of links, whether they exist or not', async () => {
+    const server = await start();
+    const { folder } = await outside();
+    mkdirSync(join(folder, 'closed'), { mode: 0o000 });
+    const { id } = await server.session(settings);
+    const targets = ['', '/canary', '/canary/x', '/b', '/b/canary', '/gone', '/gone/x', '/closed', '/closed/x'];
+    const begin = `
+import os
+for number, target in enumerate(${JSON.stringify(targets)}):
+    os.symlink(${JSON.stringify(folder)} + target, "absolute%d" % number)
+    os.symlink("../" * 40 + ${JSON.stringify(folder.slice(1))} + target, "relative%d" % number)`;
+    expect(await server.run(id, begin)).toMatchObject({ status: 'ok' });
+    const files = filesOf(server, id);
+    const routes = {
+      read: (link: string) => files.read(link),
+      'read below': (link: string) => files.read(`${link}/canary`),
+      list: (link: string) => files.list(link),
+      'list below': (link: string) => files.list(`${link}/b`),
+      'write below': (link: string) => files.write(`${link}/new/file`, 'x'),
+      make: (link: string) => files.make(link),
+      'make below': (link: string) => files.make(`${link}/new`),
+      'move below': (link: string) => files.move(`${link}/canary`, 'stolen'),
+      'remove below': (link: string) => files.remove(`${link}/canary`),
+    };
+    for (const [route, work] of Object.entries(routes)) {
+      const told = new Set<string>();
+      for (const number of targets.keys()) {
+        for (const link of [`absolute${number}`, `relative${number}`]) {
+          const { status, json } = await work(link);
+          const { message } = json.error as { message: string };
+          told.add(`${status} ${message.replace(link, 'LINK')}`);
+        }
+      }
+      expect.soft([route, [...told]]).toEqual([route, [expect.stringMatching(/^400 .* leads out of its folder/)]]);
+    }
+  });
+
   it('cannot be reached through links with too many names, and nobody waits for that', async () => {
     const server = await start();
     const { id } = await server.session(settings);

@@ -1,6 +1,7 @@
 /** What one user may take of a server: every quota ends in a 429 that says which it is and when to come back. */
 
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -174,13 +175,77 @@ with open("f", "w+b") as file:
     held = mmap.mmap(file.fileno(), 0)
 os.unlink("f")`,
   ],
+  [
+    'in a thread with descriptors of its own',
+    `import ctypes, threading
+CLOSE_RANGE, UNSHARE = 436, 2
+ready = threading.Event()
+def hold():
+    assert ctypes.CDLL(None).syscall(CLOSE_RANGE, ctypes.c_uint(1 << 20), ctypes.c_uint(1 << 20), UNSHARE) == 0
+    held = open("f", "wb")
+    held.write(b"x" * 5_000_000)
+    held.flush()
+    os.unlink("f")
+    ready.set()
+    threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+ready.wait()`,
+  ],
+  ...['open', 'mapped'].map((how): [string, string] => [
+    `${how} by a process whose first thread has ended`,
+    `import ctypes, mmap, subprocess, sys
+code = """
+import ctypes, mmap, os, sys, threading
+EXIT = 60 if os.uname().machine == "x86_64" else 93
+def hold():
+    with open("f", "w+b") as file:
+        file.write(b"x" * 5_000_000)
+        file.flush()
+        held = mmap.mmap(file.fileno(), 0) if sys.argv[1] == "mapped" else os.dup(file.fileno())
+    os.unlink("f")
+    first.wait()
+    while open("/proc/%d/task/%d/stat" % (os.getpid(), os.getpid())).read().rpartition(")")[2].split()[0] != "Z":
+        pass
+    print("held", flush=True)
+    threading.Event().wait()
+first = threading.Event()
+threading.Thread(target=hold).start()
+libc = ctypes.CDLL(None)
+first.set()
+libc.syscall(EXIT, 0)
+"""
+holder = subprocess.Popen([sys.executable, "-c", code, "${how}"], stdout=subprocess.PIPE)
+assert holder.stdout.readline() == b"held\\n"`,
+  ]),
 ])('storage, with files that have no name any more: %s', async (how, code) => {
-  const user = `unlinked-${how.slice(0, 4)}`;
+  const user = `unlinked-${createHash('sha256').update(how).digest('hex').slice(0, 8)}`;
   const { session, run } = await bounded(user, {});
   const id = await session('1');
   expect((await run(id, `import os\n${code}`)).status).toBe(200);
   await server.call(`PATCH /v1/users/${user}`, { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await run(id), 'storageBytes');
+});
+
+it.runIf(process.getuid?.() === 0)('storage, with a deleted file that is still downloaded', async () => {
+  const { session, run, token } = await bounded('downloading', {});
+  const id = await session('1');
+  expect((await run(id, 'open("f", "wb").write(b"x" * 20_000_000)')).status).toBe(200);
+  const over = new AbortController();
+  const path = `GET /v1/sessions/${id}/files/content?path=f`;
+  const download = await server.fetch(path, { token, signal: over.signal });
+  expect((await run(id, 'import os; os.unlink("f")')).status).toBe(200);
+  await server.call('PATCH /v1/users/downloading', { body: { quotas: { storageBytes: 3_000_000 } } });
+  expectOver(await run(id), 'storageBytes');
+  over.abort();
+  await download.body?.cancel().catch(() => {}); // it was cut
+  // What is used is measured anew after a time without a limit.
+  const measured = async () => {
+    await server.call('PATCH /v1/users/downloading', { body: { quotas: {} } });
+    await run(id);
+    await server.call('PATCH /v1/users/downloading', { body: { quotas: { storageBytes: 3_000_000 } } });
+    return (await run(id)).status;
+  };
+  await expect.poll(measured).toBe(200);
 });
 
 it.runIf(process.getuid?.() === 0)('storage, with deleted folders that are not removed yet', async () => {
