@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
@@ -91,6 +92,24 @@ test('a retry after the turn has ended gets that turn; the same key for another 
   expect(again).toMatchObject({ turn, replayed: true, info: { status: 'completed' } });
   await expect(next.prompt({ ...request, prompt: 'other' })).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' });
   expect([...kept.keys()].filter((id) => id.includes('/trn_'))).toHaveLength(1);
+});
+
+test('a retry after an upgrade gets the turn of the server before, and the tools of a prompt count', async () => {
+  const { documents, kept } = memory();
+  const request = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
+  const turns = turnsOn(documents, async () => 1);
+  const { turn, ended } = await turns.prompt(request);
+  await ended;
+  await turns.idle();
+  const [id = '', record] = [...kept].find(([, value]) => 'asked' in Object(value)) ?? [];
+  // Written before prompts had tools: prompt, agent, mode, model, timeoutMs, profile.
+  const asked = createHash('sha256').update('["hello","claude",null,null,null,null]').digest('hex');
+  kept.set(id, { ...Object(record), asked });
+  const next = turnsOn(documents, async () => 1);
+  expect(await next.prompt(request)).toMatchObject({ turn, replayed: true });
+  const conflict = { code: 'IDEMPOTENCY_CONFLICT' };
+  await expect(next.prompt({ ...request, tools: ['Read'] })).rejects.toMatchObject(conflict);
+  await expect(next.prompt({ ...request, tools: [] })).rejects.toMatchObject(conflict);
 });
 
 test('a turn whose beginning cannot be written down has failed, and nobody finds it running', async () => {

@@ -137,8 +137,7 @@ export class SessionTurns {
     this.#parts.requireConfirmed();
     if (!this.#parts.agents) throw noAgentsError();
     if (options.idempotencyKey === undefined) return this.#toAccepted(await this.#accept(options));
-    const { prompt, agent, mode, model, tools, timeoutMs, profile } = options;
-    const asked = fingerprint(prompt, agent, mode, model, tools, timeoutMs, profile?.name);
+    const asked = fingerprintOf(options);
     const submitted = await this.#keyed.submit(options.idempotencyKey, {
       fingerprint: asked,
       replay: async (record) => await this.#findStarted(record.turn),
@@ -317,6 +316,15 @@ export class SessionTurns {
     if (this.#closed) throw this.#closed;
     if (this.#parts.draining()) throw drainingError();
   }
+}
+
+/**
+ * Stays the same across upgrades, so that a retry is not taken for another request: a later field comes last, and only if it
+ * is given.
+ */
+function fingerprintOf({ prompt, agent, mode, model, timeoutMs, profile, tools }: PromptRequest): string {
+  const later = tools === undefined ? [] : [{ tools }];
+  return fingerprint(prompt, agent, mode, model, timeoutMs, profile?.name, ...later);
 }
 
 /** `ahead`: how many turns are before it. */
