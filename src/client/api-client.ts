@@ -89,7 +89,7 @@ export class ApiClient {
 
   /** Monitors a WebSocket. Calls `onGone` with the error if the server is silent for too long. */
   monitor(onGone: (error: CellaError) => void): Monitor {
-    return this.#transport.monitor(onGone);
+    return this.#transport.monitorSocket(onGone);
   }
 
   close(): void {

@@ -96,7 +96,7 @@ export async function openRemoteTerminal(
   const terminal = new RemoteTerminal(socket, link, closing);
   if (await terminal.opened) return terminal;
   // A WebSocket does not report why it was refused; a request does.
-  await link.call('openTerminal', given).catch((error) => {
+  await link.call('openTerminal', { ...given, answersAtOnce: true }).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
   throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);

@@ -75,7 +75,7 @@ export async function* subscribe(
     if (signal.aborted) return;
     try {
       // A WebSocket does not report why it was refused; a request does.
-      await link.call('getSession', { params: { id }, signal });
+      await link.call('getSession', { params: { id }, signal, answersAtOnce: true });
       if (permissions) await mayFollow(link, wanted);
       await backoff.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
@@ -87,7 +87,7 @@ export async function* subscribe(
 
 /** Throws unless the only problem is that this request is not a WebSocket upgrade. */
 async function mayFollow(link: ApiClient, wanted: RouteRequest<Routes['followEvents']>): Promise<void> {
-  await link.open('followEvents', wanted).catch((error) => {
+  await link.open('followEvents', { ...wanted, answersAtOnce: true }).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
 }

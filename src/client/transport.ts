@@ -127,7 +127,8 @@ async function bodyOf(body: NonNullable<TransportRequest['body']>): Promise<Requ
   return { body: new Blob(chunks) };
 }
 
-/** The server sends a heartbeat every 20 s on open connections. */
+/** How often the server sends a heartbeat on open connections, unless it announces another interval. */
+const EVERY_MS = 20_000;
 export const SILENCE_MS = 60_000;
 /** How many heartbeats may be missed. */
 const MOST_MISSED = 3;
@@ -190,12 +191,21 @@ export class MonitoredTransport implements Transport {
     this.#inner.close();
   }
 
-  /** Calls `onGone` once, if after a long silence the server does not answer or promised heartbeats are missing. */
-  monitor(onGone: (error: CellaError) => void): Monitor {
+  /** Monitors a WebSocket. A server sends something as soon as it opens, so a missing beginning is a missing heartbeat. */
+  monitorSocket(onGone: (error: CellaError) => void): Monitor {
+    return this.monitor(onGone, { openingMs: MOST_MISSED * Math.min(this.#everyMs, EVERY_MS) });
+  }
+
+  /**
+   * Calls `onGone` once, if after a long silence the server does not answer or promised heartbeats are missing. `openingMs`:
+   * how long it may take until the first data, even if the server answers.
+   */
+  monitor(onGone: (error: CellaError) => void, { openingMs = Number.POSITIVE_INFINITY } = {}): Monitor {
     let heardAt = performance.now();
     const silenceMs = this.#silenceMs;
+    let announced = false;
     /** A connection with heartbeats is broken if it is silent for longer. */
-    let mostQuietMs = Number.POSITIVE_INFINITY;
+    let mostQuietMs = openingMs;
     let over = false;
     let timer: ReturnType<typeof setTimeout>;
     const stop = () => {
@@ -221,8 +231,10 @@ export class MonitoredTransport implements Transport {
     return {
       alive: () => {
         heardAt = performance.now();
+        if (!announced) mostQuietMs = Number.POSITIVE_INFINITY;
       },
       expectEvery: (ms) => {
+        announced = true;
         this.#everyMs = ms;
         mostQuietMs = MOST_MISSED * ms;
       },

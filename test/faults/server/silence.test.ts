@@ -104,6 +104,28 @@ describe('a WebSocket without data, while the server answers elsewhere,', () => 
     await expect(terminal.exited).rejects.toMatchObject({ ...gone, message: expect.stringContaining('broken') });
   });
 
+  test('is reopened by a follower if its opening gets no answer', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { proxy, session } = await sessions(stack);
+    await session.run('1'); // tells the client the interval of heartbeats
+    proxy.silenceAfter = /^GET \S*\/ws\?/;
+    const events = session.events({ after: 0 });
+    const first = events.next();
+    const before = proxy.connections;
+    await expect.poll(() => proxy.connections - before).toBeGreaterThan(2);
+    proxy.silenceAfter = undefined;
+    expect(await first).toMatchObject({ done: false });
+    await events.return(undefined);
+  });
+
+  test('makes `terminal` reject if its opening gets no answer', async () => {
+    await using stack = new AsyncDisposableStack();
+    const { proxy, session } = await sessions(stack);
+    await session.run('1');
+    proxy.silenceAfter = /^GET \S*\/terminal\?/;
+    await expect(session.terminal({ cols: 80, rows: 24 })).rejects.toMatchObject(gone);
+  });
+
   test('stays open while heartbeats arrive, however quiet the session is', async () => {
     await using stack = new AsyncDisposableStack();
     const { proxy, session } = await sessions(stack);
