@@ -2,6 +2,7 @@
 
 import { expect } from 'vitest';
 import { PRELUDE, python } from '../support/kernels/attack-code.ts';
+import { templatesOf } from '../support/processes/processes.ts';
 import { contained, everywhere, type Row, refused } from './row.ts';
 import type { World } from './world.ts';
 
@@ -209,7 +210,11 @@ verdicts`,
   ),
 ];
 
-const OUTSIDE = ({ pid, bystander }: World) => python({ server: pid, bystander: bystander.pid });
+const OUTSIDE = ({ pid, bystander }: World) =>
+  python({
+    ...{ server: pid, bystander: bystander.pid },
+    ...Object.fromEntries(templatesOf(pid).map((template, at) => [`template ${at}`, template.pid])),
+  });
 
 const processes: Row[] = [
   aimed(

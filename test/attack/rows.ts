@@ -9,14 +9,16 @@
  * - The limits themselves: test/contract/executor/values.ts (items, digits, MIME types of a value),
  *   test/faults/kernel/host-memory.test.ts (bytes that a kernel makes the server hold), test/server/sessions/quotas.test.ts
  *   (sessions, storage).
- * - Machines and processes that fail: test/faults/server and test/hosts/root/server-*.test.ts. `endings` has logs that
- *   cannot be written, second signals and SIGUSR1, `processes` stopped processes and few open files, `files` a database
- *   that is deleted, moved or empty, `server-disk` disks that are full, broken or read-only, and `/ready` with them.
+ * - Machines and processes that fail by no code of a user: test/faults/server and test/hosts/root/server-*.test.ts.
+ *   `endings` has logs that cannot be written, second signals and SIGUSR1, `processes` stopped processes and few open files,
+ *   `files` a database that is deleted, moved or empty, `server-disk` disks that are full, broken or read-only, and `/ready`
+ *   with them. What code can cause of it is in `faults.ts` here.
  * - What a provider sends to the real programs of agents, and what the workspace holds for them: test/agents.
  */
 
 import { accessRows } from './access.ts';
 import { agentRows } from './agent-workspace.ts';
+import { faultRows } from './faults.ts';
 import { fileFloodRows } from './file-floods.ts';
 import { fileShapeRows } from './file-shapes.ts';
 import { fileRows } from './files.ts';
@@ -44,4 +46,5 @@ export const rows: readonly Row[] = [
   ...fileRows,
   ...fileShapeRows,
   ...fileFloodRows,
+  ...faultRows,
 ];

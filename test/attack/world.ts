@@ -14,6 +14,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
+import { isStopped } from '../../src/lib/process-identity.ts';
 import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
 import { PRELUDE, succeeded, type Verdicts } from '../support/kernels/attack-code.ts';
 import { scratchFolder } from '../support/kernels/session.ts';
@@ -29,6 +30,8 @@ const MOST_GROWTH_MB = 900;
 /** What a neighbour may have to wait, beside what it waits at rest: on a busy machine that is a lot. */
 const STALL_MS = 1500;
 const TIMEOUT_MS = 120_000;
+/** A server that takes longer to end is killed. */
+const MOST_END_MS = 45_000;
 /** Errors of code that was written wrong, or that looks for what has another name by now. */
 const MISTAKES: ReadonlySet<unknown> = new Set(
   'AttributeError ImportError IndentationError ModuleNotFoundError NameError SyntaxError UnboundLocalError'.split(' '),
@@ -107,6 +110,11 @@ interface Started {
   readonly child: ChildProcess;
   readonly url: string;
   readonly socketPath: string;
+}
+
+interface ServerEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
 }
 
 export class World implements AsyncDisposable {
@@ -273,24 +281,30 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     this.#pulse.unref();
   }
 
-  /** As an operator does. What no server can open any more fails here. `between`: done while no server runs. */
-  async restart(between?: () => Promise<void>): Promise<void> {
-    await this.#stop();
+  /**
+   * As an operator does. What no server can open any more fails here. `between`: done while no server runs. Gives how the
+   * server ended: by a signal if it had to be killed.
+   */
+  async restart(between?: () => Promise<void>): Promise<ServerEnd> {
+    const end = await this.#stop();
     await between?.();
     await this.#start();
     this.#memoryMb = this.residentMb;
+    return end;
   }
 
-  async #stop(): Promise<void> {
+  async #stop(): Promise<ServerEnd> {
     await this.#pulse?.terminate();
     const { child } = this.#running;
     this.#server = undefined;
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const over = once(child, 'exit');
-    child.kill('SIGTERM');
-    const late = setTimeout(() => child.kill('SIGKILL'), 30_000);
-    await over;
-    clearTimeout(late);
+    if (child.exitCode === null && child.signalCode === null) {
+      const over = once(child, 'exit');
+      child.kill('SIGTERM');
+      const late = setTimeout(() => child.kill('SIGKILL'), MOST_END_MS);
+      await over;
+      clearTimeout(late);
+    }
+    return { code: child.exitCode, signal: child.signalCode };
   }
 
   async ask(what: string, { body, token = this.admin?.token ?? '', headers = {}, signal }: Asked = {}): Promise<Reply> {
@@ -363,6 +377,7 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     expect(isAlive(this.pid), 'the server lives').toBe(true);
     expect(this.#look(), 'files of the host').toBe(this.#outside);
     expect(isAlive(this.bystander.pid ?? 0), 'a process of the host lives').toBe(true);
+    expect(isStopped(this.bystander.pid ?? 0), 'a process of the host was stopped').toBe(false);
     expect(this.loopbackHits, 'requests at a service of the host').toBe(0);
     const told = Buffer.from(this.seen.join('\n'));
     for (const [what, secret] of Object.entries(this.secrets)) {
