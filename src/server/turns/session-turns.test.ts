@@ -94,7 +94,7 @@ test('a retry after the turn has ended gets that turn; the same key for another 
   expect([...kept.keys()].filter((id) => id.includes('/trn_'))).toHaveLength(1);
 });
 
-test('a retry after an upgrade gets the turn of the server before, and the tools of a prompt count', async () => {
+test('a retry after an upgrade gets its turn, and prompts with other tools are other requests', async () => {
   const { documents, kept } = memory();
   const request = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
   const turns = turnsOn(documents, async () => 1);
