@@ -185,6 +185,45 @@ describe('the git configuration of a repository', { timeout: 60_000 }, () => {
     },
   );
 
+  test.each(['ask', 'auto-edit', 'plan'] as const)(
+    'runs nothing in %s if a prompt is the name of one of the program’s own commands',
+    async (mode) => {
+      const attack = await open(await LyingModel.start());
+      const { place, model, marks } = attack;
+      await plantGit(attack);
+      for (const prompt of ['/security-review', '/init now', '/add-dir /etc', ' /review']) {
+        const before = model.seen.length;
+        const { status } = await place.prompt(prompt, { mode });
+        expect(status).toBe('completed');
+        // The model gets the prompt as text: the program has run no command in its place.
+        const said = JSON.stringify(model.seen.slice(before));
+        expect(said).toContain(`${prompt.trim()}"`);
+        expect(said).not.toContain(COMMIT);
+      }
+      expect(readdirSync(marks)).toEqual([]);
+    },
+  );
+
+  test('runs nothing if the model uses one of the program’s own skills', async () => {
+    const attack = await open(await LyingModel.start());
+    const { place, model, marks } = attack;
+    await plantGit(attack);
+    const skills = ['security-review', 'code-review', 'simplify', 'init', 'run', 'update-config'];
+    model.script.push({ blocks: skills.map((skill) => toolUse('Skill', { skill })) });
+    const asks: string[] = [];
+    const { status, events } = await place.prompt('Go.', {
+      permit: async ({ summary }) => {
+        asks.push(summary);
+        return { allowed: true };
+      },
+    });
+    expect(status).toBe('completed');
+    expect(asks).toEqual([]);
+    const ended = events.filter((event) => event.type === 'item_completed' && event.kind === 'tool');
+    expect(ended.map((event) => 'status' in event && event.status)).toEqual(skills.map(() => 'failed'));
+    expect(readdirSync(marks)).toEqual([]);
+  });
+
   test('runs nothing for a subagent that asks for a copy of the repository', async () => {
     const attack = await open(await LyingModel.start());
     const { place, model, marks } = attack;

@@ -16,12 +16,14 @@ import { toolGuard } from './tool-permission.ts';
 
 /**
  * In "auto mode" a verdict of the provider (`safeguard_results`) replaces the person's permission, and plan mode has its
- * semantics unless it is told otherwise. The settings turn it off for every mode. Profiles run no shell commands by themselves.
+ * semantics unless it is told otherwise. The settings turn it off for every mode. Skills run no shell commands by themselves;
+ * of the program's own skills, which do, there are none.
  */
 const SETTINGS = {
   disableAutoMode: 'disable',
   useAutoModeDuringPlan: false,
   disableSkillShellExecution: true,
+  disableBundledSkills: true,
   permissions: { disableAutoMode: 'disable' },
 };
 
@@ -314,16 +316,20 @@ function filesOf({ skills = {}, commands = {} }: AgentProfile): (readonly [path:
   ];
 }
 
-/** Maps `/name` of a profile's command to the program's name of it. */
+/**
+ * Maps `/name` of a profile's command to the program's name of it. The program's own commands run shell commands without
+ * asking (`/security-review` runs `git status`), and change its settings. A blank makes them plain text.
+ */
 export function toNativePrompt(prompt: string, { commands = {} }: AgentProfile): string {
   const name = /^\/([A-Za-z0-9_-]+)(?=\s|$)/.exec(prompt)?.[1];
-  return name !== undefined && Object.hasOwn(commands, name) ? `/${PLUGIN_NAME}:${prompt.slice(1)}` : prompt;
+  if (name !== undefined && Object.hasOwn(commands, name)) return `/${PLUGIN_NAME}:${prompt.slice(1)}`;
+  return /^ *\//.test(prompt) ? ` ${prompt}` : prompt;
 }
 
 /** The reverse, from a transcript. */
 export function fromNativePrompt(text: string): string {
   const name = /^(?:<command-message>.*?)?<command-name>\/?([^<]*)<\/command-name>/s.exec(text)?.[1];
-  if (name === undefined) return text;
+  if (name === undefined) return /^ +\//.test(text) ? text.slice(1) : text;
   const args = between(text, '<command-args>', '</command-args>');
   const own = name.startsWith(`${PLUGIN_NAME}:`) ? name.slice(PLUGIN_NAME.length + 1) : name;
   return args === '' ? `/${own}` : `/${own} ${args}`;

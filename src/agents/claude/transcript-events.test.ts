@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { fromNativePrompt, toNativePrompt } from './sdk-options.ts';
 import { eventsOf, turnOfUuid, uuidOfTurn } from './transcript-events.ts';
 
 const turns = fc
@@ -24,6 +25,15 @@ test('a uuid from elsewhere gives the id of a turn, and always the same', () => 
     }),
   );
 });
+
+test.each(['/security-review', ' /review', '/greet now', '/', 'say /init', '\n/x', ''])(
+  'a prompt comes back from a transcript as it was, and only commands of the profile are commands: %j',
+  (prompt) => {
+    const native = toNativePrompt(prompt, { commands: { greet: 'Say hello' } });
+    expect(native.startsWith('/')).toBe(prompt === '/greet now');
+    if (!native.startsWith('/')) expect(fromNativePrompt(native)).toBe(prompt);
+  },
+);
 
 const line = (value: object) => `${JSON.stringify(value)}\n`;
 const prompt = (content: string) => line({ type: 'user', uuid: 'u', message: { content } });
