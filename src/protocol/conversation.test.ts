@@ -137,6 +137,38 @@ describe('the state of a conversation', () => {
     });
   });
 
+  test('each event looks through a bounded state, whatever runners send: the newest items, turns and permissions, and so many files', () => {
+    const stateAfter = (count: number, event: (at: number) => AgentLogEvent) =>
+      stateOf(started, ...Array.from({ length: count }, (_, at) => event(at)));
+    const itemOf = (at: number, parent?: string): AgentLogEvent => ({
+      ...{ type: 'item_started', turn, item: `i${at}`, kind: 'tool', parent },
+    });
+    const flat = stateAfter(10_500, (at) => itemOf(at)).turns[0]?.items;
+    expect([flat?.length, flat?.[0]?.id, flat?.at(-1)?.id]).toEqual([10_000, 'i500', 'i10499']);
+    const nested = stateAfter(10_500, (at) => itemOf(at, `i${at - (at % 1000)}`)).turns[0]?.items;
+    // The oldest subagent is gone, with everything below it.
+    expect(nested?.map(({ id, items }) => [id, items.length])).toEqual(
+      Array.from({ length: 10 }, (_, at) => [`i${at + 1}000`, at < 9 ? 999 : 499]),
+    );
+    const path = (at: number) => `f${String((at * 7919) % 10_501).padStart(5, '0')}`;
+    const { files } = stateAfter(10_500, (at) => ({ type: 'file_changed', turn, path: path(at), change: 'created' }));
+    expect(files.map((file) => file.path)).toEqual(Array.from({ length: 10_000 }, (_, at) => path(at)).sort());
+    const { turns } = stateAfter(1100, (at) => ({ ...started, turn: `trn_${at}` }));
+    expect([turns.length, turns.at(-1)?.id]).toEqual([1000, 'trn_1099']);
+  });
+
+  test('a permission that waits for a person stays, however many came after it', () => {
+    const asked: AgentLogEvent = { type: 'permission_requested', id: permission, turn, tool: 'Bash', summary: 'ls' };
+    const others = Array.from({ length: 1500 }, (_, at): AgentLogEvent[] => [
+      { type: 'permission_requested', id: `prm_${at}`, turn, tool: 'T', summary: 's' },
+      { type: 'permission_resolved', id: `prm_${at}`, turn, outcome: 'allowed' },
+    ]);
+    const state = stateOf(started, asked, ...others.flat());
+    expect(state.permissions).toHaveLength(1000);
+    expect(state.permissions[0]).toMatchObject({ id: permission, outcome: 'pending' });
+    expect(state.permissions.at(-1)).toMatchObject({ id: 'prm_1499', outcome: 'allowed' });
+  });
+
   test('no order of events is too odd, no event is changed, and what an event does not touch stays the same object', () => {
     const ids = fc.constantFrom('a', 'b', '__proto__', 'constructor');
     const event = fc.oneof(

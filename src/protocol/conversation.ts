@@ -148,6 +148,13 @@ export const Conversation = z.object({ seq: z.int(), state: StateSchema });
 export type Conversation = z.infer<typeof Conversation>;
 
 const MOST_NOTICES = 1000;
+/** A state keeps the newest of each. Every event looks through them, and runners send as many as they like. */
+const MOST_TURNS = 1000;
+const MOST_PERMISSIONS = 1000;
+/** Per turn, with those of subagents. */
+const MOST_ITEMS = 10_000;
+/** By path: files that change when there are so many already are left out. */
+const MOST_FILES = 10_000;
 
 export function reduce(state: ConversationState, event: AgentLogEvent): ConversationState {
   return withStatus(step(state, event));
@@ -225,13 +232,24 @@ type ItemEvent = Extract<AgentLogEvent, { type: 'item_started' | 'item_delta' | 
 function itemsAfter(items: ConversationTurn['items'], event: ItemEvent): ConversationTurn['items'] {
   const { item: id } = event;
   if (event.type === 'item_delta') {
-    const known = findItem(items, id) ? items : addItem(items, newItem(id), undefined);
-    return changeItem(known, id, (old) => ({ ...old, text: old.text + event.text }));
+    return changeOrAdd(items, { id }, (old) => ({ ...old, text: old.text + event.text }));
   }
   const { type, turn, item, parent, ...facts } = event;
   const [status, text] = event.type === 'item_started' ? (['running'] as const) : [event.status, event.text];
-  const known = findItem(items, id) ? items : addItem(items, newItem(id), parent);
-  return changeItem(known, id, (old) => ({ ...old, ...omitUndefined(facts), status, text: text ?? old.text }));
+  const change = (old: ConversationItem) => ({ ...old, ...omitUndefined(facts), status, text: text ?? old.text });
+  return changeOrAdd(items, { id, parent }, change);
+}
+
+/** Adds the item if there is none, and leaves out the oldest ones if there are too many. */
+function changeOrAdd(
+  items: Items,
+  { id, parent }: { readonly id: string; readonly parent?: string | undefined },
+  change: (item: ConversationItem) => ConversationItem,
+): Items {
+  const changed = changeItem(items, id, change);
+  if (changed !== items) return changed;
+  const kept = countItems(items) < MOST_ITEMS ? items : items.slice(1);
+  return addItem(kept, change(newItem(id)), parent);
 }
 
 function newItem(id: string): ConversationTurn['items'][number] {
@@ -248,7 +266,7 @@ function inTurn(
   const old = state.turns[at];
   if (old) return { ...state, turns: state.turns.with(at, change(old)) };
   const begun: ConversationTurn = { id, prompt: '', status: 'running', items: [], notices: [] };
-  return { ...state, turns: [...state.turns, change(begun)] };
+  return { ...state, turns: [...state.turns, change(begun)].slice(-MOST_TURNS) };
 }
 
 /** A turn's usage is reported several times, always as a total. */
@@ -261,15 +279,20 @@ function withUsage(state: ConversationState, id: string, usage: TokenUsage | und
   return { ...next, usage: { input, output, cacheRead, cacheWrite, costUsd: sum('costUsd') } };
 }
 
-/** A file that was created and then modified counts as created. */
+/** Sorted by path. A file that was created and then modified counts as created. */
 function filesAfter(
   files: ConversationState['files'],
   { path, change }: Extract<AgentLogEvent, { type: 'file_changed' }>,
 ): ConversationState['files'] {
-  const before = files.find((file) => file.path === path)?.change;
-  const known = before === 'created' && change === 'modified' ? before : change;
-  const others = files.filter((file) => file.path !== path);
-  return [...others, { path, change: known }].sort((a, b) => (a.path < b.path ? -1 : 1));
+  let [at, end] = [0, files.length];
+  while (at < end) {
+    const middle = (at + end) >>> 1;
+    if ((files[middle]?.path ?? '') < path) at = middle + 1;
+    else end = middle;
+  }
+  const before = files[at]?.path === path ? files[at]?.change : undefined;
+  if (before === undefined) return files.length < MOST_FILES ? files.toSpliced(at, 0, { path, change }) : files;
+  return files.with(at, { path, change: before === 'created' && change === 'modified' ? before : change });
 }
 
 function withPermission(
@@ -281,7 +304,14 @@ function withPermission(
   const old = state.permissions[at];
   if (old) return { ...state, permissions: state.permissions.with(at, change(old)) };
   const asked: ConversationPermission = { id, tool: '', summary: '', outcome: 'pending' };
-  return { ...state, permissions: [...state.permissions, change(asked)] };
+  return { ...state, permissions: [...withRoom(state.permissions), change(asked)] };
+}
+
+/** Leaves out the oldest one that was decided, if there are too many. */
+function withRoom(permissions: ConversationState['permissions']): ConversationState['permissions'] {
+  if (permissions.length < MOST_PERMISSIONS) return permissions;
+  const oldest = permissions.findIndex(({ outcome }) => outcome !== 'pending');
+  return permissions.toSpliced(Math.max(0, oldest), 1);
 }
 
 /** The request is no longer pending. */
@@ -309,23 +339,19 @@ function depthOf(items: Items, id: string): number | undefined {
   return undefined;
 }
 
-/** Undefined if there is none. Searches from the end, where new items are. */
-function findItem(items: Items, id: string): ConversationItem | undefined {
-  for (let at = items.length - 1; at >= 0; at -= 1) {
-    const item = items[at];
-    if (item?.id === id) return item;
-    const within = item && findItem(item.items, id);
-    if (within) return within;
-  }
-  return undefined;
+function countItems(items: Items): number {
+  let count = items.length;
+  for (const item of items) if (item.items.length > 0) count += countItems(item.items);
+  return count;
 }
 
-/** The others stay the same objects. */
+/** The others stay the same objects, and all of them if there is no such item. Searches from the end, where new items are. */
 function changeItem(items: Items, id: string, change: (item: ConversationItem) => ConversationItem): Items {
   for (let at = items.length - 1; at >= 0; at -= 1) {
     const item = items[at];
     if (!item) continue;
     if (item.id === id) return items.with(at, change(item));
+    if (item.items.length === 0) continue;
     const within = changeItem(item.items, id, change);
     if (within !== item.items) return items.with(at, { ...item, items: within });
   }

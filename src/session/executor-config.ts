@@ -20,7 +20,6 @@ import { checkFoldersAnswer, readableFolder, resolveFolder, writableFolder } fro
 import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
-import type { SessionRecord } from '../storage/session-record.ts';
 import { folderName } from '../storage/validation.ts';
 import {
   claimKeyFolder,
@@ -139,8 +138,14 @@ export class ExecutorConfig {
 
   /** After a key was destroyed: its folder is removed with the last session that works in it. */
   async removeWorkspace(agentKey: string, records: RecordStore | undefined): Promise<void> {
-    const worksHere = ({ agentKey: key, workspaceOf = key }: SessionRecord) => workspaceOf === this.agentKey;
-    const others = records && (async () => (await records.list()).some(worksHere));
+    const others =
+      records &&
+      (async () => {
+        for await (const { agentKey: key, workspaceOf = key } of records.list()) {
+          if (workspaceOf === this.agentKey) return true;
+        }
+        return false;
+      });
     if (await isKeyFolderUnused(this.#root, agentKey === this.agentKey, others)) await removeFolder(this.#root);
   }
 

@@ -22,7 +22,7 @@ export async function listKernels({ dataDir, storage: given, which }: ListKernel
     const storage = await resource;
     const processes = new ProcessTable();
     const kernels: KernelInfo[] = [];
-    for await (const record of inSlices(await storage.records.list(which && { which }))) {
+    for await (const record of storage.records.list(which && { which })) {
       kernels.push(await describeKernel(storage, record, processes));
     }
     return kernels;

@@ -87,8 +87,11 @@ export interface RecordStore {
   get(agentKey: string): Promise<SessionRecord | undefined>;
   /** Keeps the newest part of the history, see `boundHistory`. Durable when it resolves. */
   put(agentKey: string, record: SessionRecord): Promise<void>;
-  /** In the order in which the keys were first stored; all keys or the given ones. Omits unreadable records. */
-  list(options?: ListRecords): Promise<SessionRecord[]>;
+  /**
+   * In the order in which the keys were first stored; all keys or the given ones. Omits unreadable records. One at a time:
+   * together, the histories in them are larger than the memory of a server.
+   */
+  list(options?: ListRecords): AsyncIterable<SessionRecord>;
   damaged(): Promise<DamagedRecord[]>;
   delete(agentKey: string): Promise<boolean>;
 }

@@ -16,7 +16,7 @@ import type { ExecuteOptions } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
 import type { ServerExecution } from '../sessions/server-execution.ts';
-import type { OutputFiles, OutputFileWriter } from './output-files.ts';
+import { countedBytes, type OutputFiles, type OutputFileWriter } from './output-files.ts';
 import type { SessionLog } from './session-log.ts';
 
 export interface RecordLimits {
@@ -40,7 +40,7 @@ export class ExecutionRecorder implements AsyncDisposable {
   readonly #limits: RecordLimits;
   readonly #streams = new Map<StreamOutput['type'], OutputFileWriter>();
   #inline = 0;
-  /** Bytes of displays in files. */
+  /** What the displays in files count as. */
   #kept = 0;
   #displaysCut = 0;
 
@@ -128,8 +128,8 @@ export class ExecutionRecorder implements AsyncDisposable {
     this.#inline += bytes;
     if (bytes <= this.#limits.eventBytes && this.#inline <= this.#limits.inlineBytes) {
       this.#writer.add({ type: 'display', execution, data: withoutPieces(data) });
-    } else if (this.#kept + bytes <= this.#limits.fileBytes) {
-      this.#kept += bytes;
+    } else if (this.#kept + countedBytes(bytes) <= this.#limits.fileBytes) {
+      this.#kept += countedBytes(bytes);
       this.#writer.add({ type: 'display', execution, file: await this.#outputs.keep('json', text) });
     } else {
       this.#displaysCut += 1;

@@ -3,6 +3,7 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { sortedInSlices } from '../../lib/event-loop.ts';
 import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
@@ -13,6 +14,11 @@ import type { OutputContent } from '../sessions/session-types.ts';
 const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;
 const mediaTypes = { txt: 'text/plain; charset=utf-8', json: 'application/json' } as const;
 export type OutputKind = keyof typeof mediaTypes;
+/** The least that a file counts as, however small it is: code can make any number of them. */
+const LEAST_FILE_BYTES = 16 * 1024;
+
+/** What a file of this size counts as, wherever the bytes of files are limited. */
+export const countedBytes = (bytes: number): number => Math.max(bytes, LEAST_FILE_BYTES);
 
 export class OutputFiles {
   readonly #folder: string;
@@ -70,15 +76,16 @@ export class OutputFiles {
     const names = await readdir(this.#folder).catch(() => []); // no folder
     // Their names start with the time at which they were made.
     let left = maxBytes;
-    for (const name of names
-      .filter((one) => FILE.test(one))
-      .toSorted()
-      .toReversed()) {
+    const newestFirst = await sortedInSlices(
+      names.filter((name) => FILE.test(name)),
+      (one, other) => (one < other ? 1 : -1),
+    );
+    for (const name of newestFirst) {
       if (this.#growing.has(name)) continue;
       const path = join(this.#folder, name);
       const facts = await stat(path).catch(() => undefined); // removed meanwhile
       if (!facts) continue;
-      left -= facts.size;
+      left -= countedBytes(facts.size);
       if (left < 0 || facts.mtimeMs < olderThan) await rm(path, { force: true });
     }
   }

@@ -275,7 +275,11 @@ export async function readRequest(
 async function respond(result: unknown, status: number): Promise<Response> {
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
-  return textResponse(await jsonText(result), { status, headers: { 'content-type': 'application/json' } });
+  return await jsonResponse(result, status);
+}
+
+export async function jsonResponse(value: unknown, status = 200): Promise<Response> {
+  return textResponse(await jsonText(value), { status, headers: { 'content-type': 'application/json' } });
 }
 
 /** Limit on the names in a body and in each of its objects: schemas take microseconds per name. */

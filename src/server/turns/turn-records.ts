@@ -146,13 +146,15 @@ export class StoredTranscripts {
   }
 }
 
+/** Ends early if the signal aborts. */
 export async function readConversationState(
   session: Pick<ServerSession, 'events' | 'position'>,
+  signal?: AbortSignal,
 ): Promise<Conversation> {
   const { trimmedThrough, last } = await session.position();
   let [state, seq] = [emptyConversation, trimmedThrough];
   if (last <= trimmedThrough) return { seq: last, state };
-  for await (const item of session.events({ after: trimmedThrough })) {
+  for await (const item of session.events({ after: trimmedThrough, signal })) {
     if (item.type === 'trimmed') continue;
     state = reduceLogged(state, item);
     seq = item.seq;

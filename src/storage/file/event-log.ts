@@ -9,8 +9,9 @@ import { type Database, keyColumn, type SqliteConnection } from './database.ts';
 /** How much of a log to keep in memory while reading. */
 const PAGE_EVENTS = 200;
 const PAGE_CHARACTERS = 256 * 1024;
-/** How many events to remove before yielding to other work. */
+/** How many events, and about how many of their bytes, to remove before yielding to other work. */
 const TRIM_EVENTS = 2000;
+const TRIM_BYTES = 8 * 1024 * 1024;
 
 interface LogRow {
   readonly id: number;
@@ -116,13 +117,22 @@ export class FileEventLog implements EventLog {
     return Math.max(...floors);
   }
 
-  async #removeUpTo({ id, floor }: LogRow): Promise<void> {
-    const left = 'SELECT 1 FROM events WHERE log = ? AND seq <= ? LIMIT 1';
-    if (!(await this.#database.read((db) => db.get(left, id, floor)))) return;
-    const some =
-      'DELETE FROM events WHERE log = ?1 AND seq IN (SELECT seq FROM events WHERE log = ?1 AND seq <= ?2 LIMIT ?3)';
-    while ((await this.#database.write((db) => db.run(some, id, floor, TRIM_EVENTS))) === TRIM_EVENTS)
-      await yieldToEventLoop();
+  async #removeUpTo(log: LogRow): Promise<void> {
+    while (await this.#removeSome(log)) await yieldToEventLoop();
+  }
+
+  /** False if there are no more. */
+  async #removeSome(log: LogRow): Promise<boolean> {
+    const first = 'SELECT seq, start FROM events WHERE log = ? AND seq <= ? ORDER BY seq LIMIT 1';
+    const found = await this.#database.read((db) => db.get(first, log.id, log.floor));
+    if (!found) return false;
+    const [seq, start] = [Number(found.seq), Number(found.start)];
+    const some = 'DELETE FROM events WHERE log = ? AND seq <= ?';
+    await this.#database.write((db) => {
+      const last = Math.min(log.floor, seq + TRIM_EVENTS - 1);
+      db.run(some, log.id, lastBelow(db, { ...log, floor: seq, last }, start + TRIM_BYTES));
+    });
+    return true;
   }
 
   #log(agentKey: string): Promise<LogRow | undefined> {

@@ -68,14 +68,16 @@ export class FileRecords implements RecordStore {
     );
   }
 
-  async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
-    const all = await this.#all(which);
-    return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
+  async *list({ which }: ListRecords = {}): AsyncGenerator<SessionRecord> {
+    for await (const { parsed } of this.#all(which)) if ('record' in parsed) yield parsed.record;
   }
 
   async damaged(): Promise<DamagedRecord[]> {
-    const all = await this.#all();
-    return all.flatMap(({ agentKey, parsed }) => ('reason' in parsed ? [{ agentKey, reason: parsed.reason }] : []));
+    const damaged: DamagedRecord[] = [];
+    for await (const { agentKey, parsed } of this.#all()) {
+      if ('reason' in parsed) damaged.push({ agentKey, reason: parsed.reason });
+    }
+    return damaged;
   }
 
   async delete(agentKey: string): Promise<boolean> {
@@ -85,8 +87,7 @@ export class FileRecords implements RecordStore {
     return changes > 0;
   }
 
-  async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
-    const all: { agentKey: string; parsed: ParsedRecord }[] = [];
+  async *#all(which: ListRecords['which'] = () => true): AsyncGenerator<{ agentKey: string; parsed: ParsedRecord }> {
     const rows = 'SELECT rowid AS number, agent FROM records WHERE rowid > ? ORDER BY rowid LIMIT ?';
     for (let [after, more] = [0, true]; more; ) {
       const page = await this.#database.read((db) => [...db.iterate(rows, after, PAGE)]);
@@ -98,11 +99,10 @@ export class FileRecords implements RecordStore {
         const text = 'SELECT record FROM records WHERE agent = ?';
         const row = await this.#database.read((db) => db.get(text, keyColumn(agentKey)));
         // Deleted since its key was read.
-        if (row) all.push({ agentKey, parsed: parseRecord(String(row.record)) });
+        if (row) yield { agentKey, parsed: parseRecord(String(row.record)) };
       }
       more = page.length === PAGE;
     }
-    return all;
   }
 }
 

@@ -120,6 +120,7 @@ export class FileTexts implements TextStore {
       const stamps = await Promise.all(some.map(({ path }) => this.#stamps.of(path).catch(() => 'unreadable')));
       for (const [index, { name }] of some.entries()) hash.update(`${JSON.stringify(name)} ${stamps[index]}\n`);
     }
+    this.#stamps.forgetOthers(entries);
     const version = hash.digest('hex');
     const now = performance.now();
     const until = now + Math.min(LONGEST_KNOWN_MS, TIMES * (now - begun));
@@ -164,7 +165,7 @@ export class FileTexts implements TextStore {
 }
 
 /** Tells whether a file has changed. Two changes may fall into one tick of the file system's clock. */
-class FileVersions {
+export class FileVersions {
   readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
 
   /** Reads the file only if it changed within the last clock tick; else its times are enough. */
@@ -177,6 +178,18 @@ class FileVersions {
     } finally {
       await file?.close();
     }
+  }
+
+  /** How many files it knows. */
+  get size(): number {
+    return this.#known.size;
+  }
+
+  /** Of files that are no longer there. Code may make and delete any number of them. */
+  forgetOthers(entries: readonly NamedFile[]): void {
+    if (this.#known.size <= entries.length) return;
+    const there = new Set(entries.map(({ path }) => path));
+    for (const path of this.#known.keys()) if (!there.has(path)) this.#known.delete(path);
   }
 
   async #stamp(path: string, file: FileHandle): Promise<string> {

@@ -15,6 +15,8 @@ import {
 } from './redis-context.ts';
 
 const PAGE_EVENTS = 100;
+/** How many events one script examines: Redis does nothing else meanwhile, for any user. */
+const TRIM_EVENTS = 2000;
 
 const APPEND = script(`
 local facts = redis.call('HMGET', KEYS[1], 'last', 'bytes')
@@ -30,17 +32,18 @@ return last
 
 /**
  * Trims only from the front: if an event has an earlier time than one before it, it stays until that one is trimmed.
- * ARGV: the most events, the most bytes and the time, each empty if it is not limited.
+ * ARGV: the most events, the most bytes and the time, each empty if it is not limited; then how many events to examine.
+ * Returns the floor, and 1 if there may be more to remove.
  */
 const TRIM = script(`
 local facts = redis.call('HMGET', KEYS[1], 'last', 'bytes', 'floor')
-if not facts[1] then return 0 end
+if not facts[1] then return {0, 0} end
 local last, bytes, floor = tonumber(facts[1]), tonumber(facts[2]), tonumber(facts[3] or 0)
-local old = floor
+local old, more, most = floor, 0, tonumber(ARGV[4])
 local function id(number) return string.format('%.0f-0', number) end
 local function before_first(field, value)
   local at = old
-  while true do
+  while at - old < most do
     local page = redis.call('XRANGE', KEYS[2], '(' .. id(at), '+', 'COUNT', 50)
     if #page == 0 then return last end
     for _, entry in ipairs(page) do
@@ -48,6 +51,8 @@ local function before_first(field, value)
       at = at + 1
     end
   end
+  more = 1
+  return at
 end
 if ARGV[1] ~= '' then floor = math.max(floor, last - math.max(0, tonumber(ARGV[1]))) end
 if ARGV[2] ~= '' then floor = math.max(floor, before_first(4, bytes - math.max(0, tonumber(ARGV[2])))) end
@@ -56,7 +61,7 @@ if floor > old then
   redis.call('HSET', KEYS[1], 'floor', string.format('%.0f', floor))
   redis.call('XTRIM', KEYS[2], 'MINID', id(floor + 1))
 end
-return floor
+return {floor, more}
 `);
 
 export class RedisEventLog implements EventLog {
@@ -107,7 +112,11 @@ export class RedisEventLog implements EventLog {
 
   async trim(agentKey: string, { maxEvents, maxBytes, olderThan }: TrimLimits): Promise<number> {
     const limits = [maxEvents, maxBytes, olderThan].map((limit) => (limit === undefined ? '' : String(limit)));
-    return asNumber(await this.#context.redis.run(TRIM, this.#keysOf(agentKey), limits));
+    for (;;) {
+      const args = [...limits, String(TRIM_EVENTS)];
+      const [floor, more] = asList(await this.#context.redis.run(TRIM, this.#keysOf(agentKey), args));
+      if (asNumber(more) === 0) return asNumber(floor);
+    }
   }
 
   async delete(agentKey: string): Promise<boolean> {

@@ -42,7 +42,8 @@ import {
   unquoted,
 } from './redis-context.ts';
 
-const RECORDS_AT_ONCE = 50;
+/** Histories are long. */
+const RECORDS_AT_ONCE = 10;
 
 const PUT_RECORD = script(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -85,28 +86,29 @@ export class RedisRecords implements RecordStore {
     await this.#context.redis.run(PUT_RECORD, this.#keys, [quoted(agentKey), text]);
   }
 
-  async list({ which }: ListRecords = {}): Promise<SessionRecord[]> {
-    const all = await this.#all(which);
-    return all.flatMap(({ parsed }) => ('record' in parsed ? [parsed.record] : []));
+  async *list({ which }: ListRecords = {}): AsyncGenerator<SessionRecord> {
+    for await (const { parsed } of this.#all(which)) if ('record' in parsed) yield parsed.record;
   }
 
   async damaged(): Promise<DamagedRecord[]> {
-    const all = await this.#all();
-    return all.flatMap(({ agentKey, parsed }) => ('reason' in parsed ? [{ agentKey, reason: parsed.reason }] : []));
+    const damaged: DamagedRecord[] = [];
+    for await (const { agentKey, parsed } of this.#all()) {
+      if ('reason' in parsed) damaged.push({ agentKey, reason: parsed.reason });
+    }
+    return damaged;
   }
 
   async delete(agentKey: string): Promise<boolean> {
     return asNumber(await this.#context.redis.run(DELETE_RECORD, this.#keys, [quoted(agentKey)])) > 0;
   }
 
-  async #all(which: ListRecords['which'] = () => true): Promise<{ agentKey: string; parsed: ParsedRecord }[]> {
+  async *#all(which: ListRecords['which'] = () => true): AsyncGenerator<{ agentKey: string; parsed: ParsedRecord }> {
     const { redis } = this.#context;
     const fields: string[] = [];
     for await (const field of readOrder(redis, this.#keys[1])) {
       await giveWay();
       if (which(unquoted(field))) fields.push(field);
     }
-    const all: { agentKey: string; parsed: ParsedRecord }[] = [];
     for (let at = 0; at < fields.length; at += RECORDS_AT_ONCE) {
       const page = fields.slice(at, at + RECORDS_AT_ONCE);
       const texts = asList(await redis.send('HMGET', this.#keys[0], ...page)).map(asTextIfAny);
@@ -114,10 +116,9 @@ export class RedisRecords implements RecordStore {
         const text = texts[index];
         await giveWay();
         // Deleted since the fields were read.
-        if (text !== undefined) all.push({ agentKey: unquoted(field), parsed: parseRecord(text) });
+        if (text !== undefined) yield { agentKey: unquoted(field), parsed: parseRecord(text) };
       }
     }
-    return all;
   }
 }
 

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { listKernels, RedisStorage } from '../../../src/index.ts';
-import { openSession, scratchFolder } from '../../support/kernels/session.ts';
+import { collect, openSession, scratchFolder } from '../../support/kernels/session.ts';
 import { newStorage } from '../../support/namespaces/namespaces.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 
@@ -49,7 +49,7 @@ describe('a session in Redis', () => {
     await session.run('x = 1');
     await session.save();
     await session.destroy();
-    expect(await storage.records.list()).toEqual([]);
+    expect(await collect(storage.records.list())).toEqual([]);
     expect(await storage.checkpoints.list('gone')).toEqual([]);
   });
 

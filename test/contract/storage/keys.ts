@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Storage } from '../../../src/storage/contract.ts';
-import { eventsOf, idsOf, type OpenStorage, onePlace, recordOf, save, textsOf } from './samples.ts';
+import { collect, eventsOf, idsOf, type OpenStorage, onePlace, recordOf, save, textsOf } from './samples.ts';
 
 /** Alike for a file system, for Unicode, for SQL, for a pattern or for a separator. */
 const alike = [
@@ -51,7 +51,7 @@ export function keyContract(open: OpenStorage): void {
       const text = `mark ${index}`;
       expect(await marksOf(other, key), JSON.stringify(key)).toEqual([text, [text], [text]]);
     }
-    expect((await other.records.list()).map(({ agentKey }) => agentKey)).toEqual(keys);
+    expect((await collect(other.records.list())).map(({ agentKey }) => agentKey)).toEqual(keys);
     const locks = await Promise.all(keys.map((key) => storage.locks.acquire(key)));
     expect(locks.every(({ held }) => held)).toBe(true);
   });

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { HISTORY_CELLS } from '../../../src/storage/session-record.ts';
-import { failureOf, type OpenStorage, onePlace, recordOf } from './samples.ts';
+import { collect, failureOf, type OpenStorage, onePlace, recordOf } from './samples.ts';
 
 export function recordContract(open: OpenStorage): void {
   it('are stored unchanged, also for another storage on the same data', async () => {
@@ -53,7 +53,7 @@ export function recordContract(open: OpenStorage): void {
     const storage = await again();
     for (const key of ['z', 'a', 'm']) await storage.records.put(key, recordOf(key));
     await storage.records.put('z', recordOf('z', { updatedAt: 0 }));
-    expect((await (await again()).records.list()).map(({ agentKey }) => agentKey)).toEqual(['z', 'a', 'm']);
+    expect((await collect((await again()).records.list())).map(({ agentKey }) => agentKey)).toEqual(['z', 'a', 'm']);
     expect(await storage.records.damaged()).toEqual([]);
   });
 
@@ -63,7 +63,7 @@ export function recordContract(open: OpenStorage): void {
     expect(await storage.records.delete('a')).toBe(true);
     expect(await storage.records.delete('a')).toBe(false);
     expect(await storage.records.get('a')).toBeUndefined();
-    expect(await storage.records.list()).toEqual([]);
+    expect(await collect(storage.records.list())).toEqual([]);
   });
 
   it('are refused if they are invalid, and the previous one stays', async () => {

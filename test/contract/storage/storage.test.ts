@@ -10,7 +10,7 @@ import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
 import { expectNoStall } from '../../support/servers/stalls.ts';
-import { transcriptOf } from './samples.ts';
+import { collect, transcriptOf } from './samples.ts';
 import { storageContract } from './storage.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cella-storage-'));
@@ -185,7 +185,7 @@ describe('very many items stop no event loop', { timeout: 300_000 }, () => {
       artifacts: [() => storage.artifacts.list({ limit: 10 }), []],
       skills: [async () => (await storage.skills.list()).length, MANY],
       deps: [async () => (await storage.deps.list()).at(-1), 'f9999==1'],
-      records: [() => storage.records.list(), []],
+      records: [() => collect(storage.records.list()), []],
       transcripts: [async () => (await storage.transcripts.list('a')).at(-1), '049999'],
       'bytes of transcripts': [() => storage.transcripts.bytes('a'), 3 * MANY],
       checkpoints: [async () => (await storage.checkpoints.damaged('a')).at(-1)?.id, '049999'],

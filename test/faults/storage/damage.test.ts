@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import type { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { folderName } from '../../../src/storage/validation.ts';
-import { failureOf, idsOf, manifestOf, recordOf, save } from '../../contract/storage/samples.ts';
+import { collect, failureOf, idsOf, manifestOf, recordOf, save } from '../../contract/storage/samples.ts';
 import { openStorage, scratch } from './child-processes.ts';
 
 const CHUNK = 8 * 1024 * 1024;
@@ -193,7 +193,7 @@ describe('the database', () => {
     const { path, file } = await closed();
     change(file, 'PRAGMA user_version = 99');
     const storage = await openStorage(path);
-    const error = await failureOf(storage.records.list());
+    const error = await failureOf(collect(storage.records.list()));
     expect(error).toMatchObject({ code: 'STORAGE_FAILED', message: expect.stringContaining('version 99') });
   });
 
@@ -201,7 +201,7 @@ describe('the database', () => {
     const { path, file } = await closed();
     change(file, `INSERT INTO records VALUES ('"b"', '{"agentKey":"b","state":"asleep"}'), ('"c"', 'not JSON')`);
     const storage = await openStorage(path);
-    expect((await storage.records.list()).map(({ agentKey }) => agentKey)).toEqual(['a']);
+    expect((await collect(storage.records.list())).map(({ agentKey }) => agentKey)).toEqual(['a']);
     expect(await storage.records.damaged()).toMatchObject([{ agentKey: 'b' }, { agentKey: 'c' }]);
     const error = await failureOf(storage.records.get('b'));
     expect(error).toMatchObject({ code: 'STORAGE_FAILED', message: expect.stringMatching(/"b".*state/) });

@@ -40,7 +40,7 @@ const calls: [string, (storage: Storage) => Promise<unknown>][] = [
   ['checkpoints.list', ({ checkpoints }) => checkpoints.list('a')],
   ['records.get', ({ records }) => records.get('a')],
   ['records.put', ({ records }) => records.put('a', recordOf('a'))],
-  ['records.list', ({ records }) => records.list()],
+  ['records.list', ({ records }) => collect(records.list())],
   ['events.append', ({ events }) => events.append('a', [1])],
   ['events.read', ({ events }) => collect(events.read('a'))],
   ['events.trim', ({ events }) => events.trim('a', { maxEvents: 1000 })],

@@ -1,16 +1,19 @@
 /** Handlers for coding agents: prompts, turns, profiles, permissions. */
 
 import { toStream } from '../../../lib/node-web.ts';
+import { KeyedSerialQueue } from '../../../lib/queues.ts';
 import type { agentRoutes, permissionRoutes, profileRoutes } from '../../../protocol/api/agent-routes.ts';
 import type { Transcript } from '../../../protocol/turn.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
 import { readConversationState } from '../../turns/turn-records.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
-import type { Handlers } from '../router.ts';
+import { type Handlers, jsonResponse } from '../router.ts';
 import { abortConnection, type ServerContext } from '../server-context.ts';
 
 export function agentHandlers(service: ServerContext): Handlers<typeof agentRoutes> {
   const { sessions, profiles, models, agents, storageQuota, followers } = service;
+  /** One at a time per user: all turns and events of a session are in memory until the last byte of JSON is written. */
+  const large = new KeyedSerialQueue<string>();
 
   return {
     promptAgent: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
@@ -59,9 +62,9 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
       return { warm: await session.turns.prestart({ agent: params.agent, by: principal.userId }) };
     },
 
-    listTurns: async ({ info, query }) => {
+    listTurns: async ({ info, query, principal }) => {
       const session = await sessions.open(info.id);
-      return await session.turns.list(query);
+      return await large.run(principal.userId, async () => await jsonResponse(await session.turns.list(query)));
     },
 
     getTurn: async ({ info, params }) => {
@@ -80,7 +83,11 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
       );
     },
 
-    readConversation: async ({ info }) => await readConversationState(await sessions.open(info.id)),
+    readConversation: async ({ info, principal, context }) => {
+      const session = await sessions.open(info.id);
+      const { signal } = context.req.raw;
+      return await large.run(principal.userId, async () => jsonResponse(await readConversationState(session, signal)));
+    },
 
     readUsage: async ({ info }) => await models.usage.session(info.id),
 
