@@ -17,6 +17,7 @@ import type * as api from '../session/api.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { type ApiClient, errorFromBody, hasCode, parseResponse } from './api-client.ts';
 import { InputResponder, toExecutionEvents } from './execution-stream.ts';
+import { SERVER_GONE } from './subscribe.ts';
 import { aborted, serverUnreachable } from './transport.ts';
 
 interface RemoteExecutionOptions {
@@ -33,15 +34,8 @@ interface RemoteExecutionOptions {
 }
 
 const STREAM = { accept: 'application/x-ndjson', answersAtOnce: true };
-/** Errors of a server that is stopping, restarting or temporarily overloaded. */
-const TRANSIENT: readonly ErrorCode[] = [
-  'SERVER_UNREACHABLE',
-  'SERVER_STOPPING',
-  'SESSION_ELSEWHERE',
-  'RATE_LIMITED',
-  'QUOTA_EXCEEDED',
-  'STORAGE_UNREACHABLE',
-];
+/** Errors after which the client resumes: also those of a server that is overloaded for a while. */
+const TRANSIENT: readonly ErrorCode[] = [...SERVER_GONE, 'RATE_LIMITED', 'QUOTA_EXCEEDED', 'STORAGE_UNREACHABLE'];
 
 class RemoteExecution {
   readonly #parts: RemoteExecutionOptions;

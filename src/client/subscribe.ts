@@ -27,8 +27,8 @@ interface SubscribeOptions {
 
 /** Limit on unread data. Beyond this the connection is closed, and reopened once the reader has caught up. */
 const MOST_WAITING = 8_000_000;
-/** Errors of a server that is stopping, or whose session another server takes over. */
-const PASSING = ['SERVER_UNREACHABLE', 'SERVER_STOPPING', 'SESSION_ELSEWHERE'] as const;
+/** Errors of a server that shuts down, or whose session another server takes over. */
+export const SERVER_GONE = ['SERVER_UNREACHABLE', 'SERVER_STOPPING', 'SESSION_ELSEWHERE'] as const;
 
 /** Close codes after which the client does not resume. */
 const endings = new Map<number, () => CellaError>([
@@ -70,7 +70,7 @@ export async function* subscribe(
       }
     } catch (error) {
       if (signal.aborted || hasCode(error, 'NOT_FOUND')) return;
-      if (!hasCode(error, ...PASSING)) throw error;
+      if (!hasCode(error, ...SERVER_GONE)) throw error;
     }
     if (signal.aborted) return;
     try {
@@ -79,7 +79,7 @@ export async function* subscribe(
       if (permissions) await mayFollow(link, wanted);
       await backoff.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
-      if (!hasCode(error, ...PASSING)) throw error;
+      if (!hasCode(error, ...SERVER_GONE)) throw error;
       await backoff.wait(error);
     }
   }

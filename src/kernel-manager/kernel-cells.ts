@@ -56,10 +56,14 @@ export interface CellOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface EndedCell {
+interface EndedCell {
   readonly execution: number;
   readonly code: string;
   readonly status: Status;
+}
+
+export interface FinishedCells {
+  addCell(cell: EndedCell): void;
 }
 
 interface KernelCellsParts {
@@ -68,8 +72,8 @@ interface KernelCellsParts {
   readonly rollback: KernelRollback;
   readonly autosave: Autosave;
   readonly queue: ExecutionQueue;
-  /** Called for each cell that has run, before its caller gets the result. */
-  readonly onCell: (cell: EndedCell) => void;
+  /** Gets each cell that has run, before its caller gets the result. */
+  readonly history: FinishedCells;
   /** Called after each cell: the kernel may have nothing to do. */
   readonly onIdle: () => void;
 }
@@ -91,12 +95,12 @@ export class KernelCells {
 
   /** Queues a cell; it starts synchronously if the kernel is idle. Throws `KERNEL_BUSY` if too many wait. */
   submit(code: string, options: CellOptions, events: EventSink<ExecutionEvent>): KernelExecution {
-    const { kernelProcess, queue, onCell, onIdle } = this.#parts;
+    const { kernelProcess, queue, history, onIdle } = this.#parts;
     const leave = queue.enter();
     const number = ++kernelProcess.executions;
     const execution = new KernelExecution(number, code, options.settings, events, (result) => {
       leave();
-      if (result) onCell({ execution: number, code, status: result.status });
+      if (result) history.addCell({ execution: number, code, status: result.status });
     });
     const cancel = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
     const { signal } = options;

@@ -14,7 +14,7 @@ import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { Checkpoint, Manifest, Restored } from '../protocol/kernel-state.ts';
 import type { Clock } from '../storage/contract.ts';
 import { Autosave, forkForSave, saveBeforeEnd } from './autosave.ts';
-import { type CellOptions, type EndedCell, ExecutionQueue, KernelCells } from './kernel-cells.ts';
+import { type CellOptions, ExecutionQueue, type FinishedCells, KernelCells } from './kernel-cells.ts';
 import { KernelCheckpoints, KernelRollback } from './kernel-checkpoints.ts';
 import {
   type AttachedProcess,
@@ -36,8 +36,8 @@ interface KernelManagerOptions extends KernelProcessOptions, RecoveryOptions {
   readonly saveAfterMs: number;
   /** Called for each save that was written. */
   readonly onSaved?: (manifest: Manifest) => void;
-  /** Called for each finished cell, before its caller gets the result. */
-  readonly onCell: (cell: EndedCell) => void;
+  /** Gets each finished cell, before its caller gets the result. */
+  readonly history: FinishedCells;
 }
 
 /** What a fork is for. It is closed if the fork fails. */
@@ -59,7 +59,7 @@ export class KernelManager implements SlotOwner {
 
   constructor(options: KernelManagerOptions) {
     this.#options = options;
-    const { durableCheckpoints, saveAfterMs, queueLimit, slots, onSaved, onCell, clock } = options;
+    const { durableCheckpoints, saveAfterMs, queueLimit, slots, onSaved, history, clock } = options;
     const queue = new ExecutionQueue(() => queueLimit);
     const kernelProcess = new KernelProcess(options, this);
     const autosave = new Autosave({
@@ -79,7 +79,7 @@ export class KernelManager implements SlotOwner {
     this.#recovery = recovery;
     this.#rollback = rollback;
     this.#checkpoints = new KernelCheckpoints({ ...parts, durable: durableCheckpoints, clear: () => this.#clear() });
-    this.#cells = new KernelCells({ ...parts, onCell, onIdle: () => this.#becomeIdle() });
+    this.#cells = new KernelCells({ ...parts, history, onIdle: () => this.#becomeIdle() });
   }
 
   /** The pid on the host; 0 if no kernel is alive. */

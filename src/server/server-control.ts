@@ -56,7 +56,7 @@ export class ServerControl {
     this.#saved.resolve(failure);
   }
 
-  end(): void {
+  close(): void {
     this.#draining.abort();
     this.#closing.abort();
   }

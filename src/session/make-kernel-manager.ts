@@ -55,7 +55,7 @@ export function makeKernelManager(parts: KernelManagerParts): KernelManager {
     clock: Date.now,
     saveAfterMs: options.saveAfterMs,
     queueLimit: options.queueLimit,
-    onCell: (cell) => stored.addCell(cell),
+    history: stored,
     slots,
     onLive: (pid) => stored.opened(pid),
     onSaved: (manifest) => {

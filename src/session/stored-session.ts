@@ -100,6 +100,7 @@ export class StoredSession {
     return this.#history.all;
   }
 
+  /** The record has the newest of them. */
   addCell(entry: HistoryEntry): void {
     this.#history.add(entry);
   }

@@ -82,7 +82,7 @@ export class ModelGateway implements AsyncDisposable {
   readonly #bodies: ByteLimit;
   /** Memory of answers, by session. An event, or an answer that is not a stream, is held until it is checked. */
   readonly #answers = new ByteLimit(LARGEST_AT_ONCE * MOST_ANSWER_BYTES);
-  readonly #ending = new AbortController();
+  readonly #closing = new AbortController();
   readonly #running = new Set<Promise<void>>();
   readonly refused = new TurnErrors();
 
@@ -106,7 +106,7 @@ export class ModelGateway implements AsyncDisposable {
 
   /** Ends all running calls. Their usage is saved when this resolves. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#ending.abort(callerGone());
+    this.#closing.abort(callerGone());
     await Promise.allSettled(this.#running);
     this.#upstream[Symbol.dispose]();
   }
@@ -124,7 +124,7 @@ export class ModelGateway implements AsyncDisposable {
     try {
       await this.#answer(provider, request, response, {
         expected,
-        signal: AbortSignal.any([gone.signal, this.#ending.signal]),
+        signal: AbortSignal.any([gone.signal, this.#closing.signal]),
       });
     } catch (error) {
       const failure = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');

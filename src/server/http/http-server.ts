@@ -131,7 +131,7 @@ export class HttpServer implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    this.#context.control.end();
+    this.#context.control.close();
     await Promise.all(this.#servers.map(closeGracefully));
     const { path, inode } = this.#atSocket ?? {};
     if (path !== undefined && lstatSync(path, { throwIfNoEntry: false })?.ino === inode) rmSync(path, { force: true });

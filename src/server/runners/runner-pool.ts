@@ -32,8 +32,8 @@ const MOST_REASONS = 1000;
 export class RunnerPool implements AsyncDisposable {
   readonly #parts: AgentRunnerParts;
   readonly #held = new Map<string, PooledRunner>();
-  /** Runners that are stopping still count. */
-  readonly #ending = new Set<Promise<unknown>>();
+  /** Runners that are closing still count. */
+  readonly #closingRunners = new Set<Promise<unknown>>();
   readonly #waiting = new WaitingTurns();
   /** By session: why the last runner ended unexpectedly. The next turn gets it as a notice. */
   readonly #reasons = new BoundedMap<string, string>(MOST_REASONS);
@@ -76,7 +76,7 @@ export class RunnerPool implements AsyncDisposable {
   metrics(): RunnerPoolMetrics {
     const held = [...this.#held.values()];
     return {
-      live: held.length + this.#ending.size,
+      live: held.length + this.#closingRunners.size,
       starting: held.filter(({ starting }) => starting).length,
       busy: held.filter(({ users, starting }) => users > 0 && !starting).length,
       waiting: this.#waiting.count,
@@ -96,7 +96,7 @@ export class RunnerPool implements AsyncDisposable {
     await Promise.all(
       [...this.#held].map(([session, held]) => this.#drop(session, held, 'the server is shutting down')),
     );
-    await Promise.all(this.#ending);
+    await Promise.all(this.#closingRunners);
   }
 
   async #perform(held: PooledRunner, turn: RunnerTurn): Promise<TurnResult> {
@@ -128,7 +128,7 @@ export class RunnerPool implements AsyncDisposable {
   }
 
   get #full(): boolean {
-    return this.#held.size + this.#ending.size >= this.#parts.settings.maxRunners;
+    return this.#held.size + this.#closingRunners.size >= this.#parts.settings.maxRunners;
   }
 
   /** Stops the runner that was idle longest. Synchronously undefined if all are busy, so that no release is missed. */
@@ -136,7 +136,7 @@ export class RunnerPool implements AsyncDisposable {
     const idle = [...this.#held].filter(([, { users }]) => users === 0);
     const [oldest] = idle.toSorted(([, one], [, other]) => one.idleSince - other.idleSince);
     if (oldest) return this.#drop(...oldest, 'another session needs a runner');
-    return this.#ending.size > 0 ? Promise.race(this.#ending) : undefined;
+    return this.#closingRunners.size > 0 ? Promise.race(this.#closingRunners) : undefined;
   }
 
   #start(spec: RunnerSpec, agent: string): PooledRunner {
@@ -194,10 +194,10 @@ export class RunnerPool implements AsyncDisposable {
   async #drop(session: string, held: PooledRunner, why: string): Promise<void> {
     held.stopIdleTimer();
     if (this.#held.get(session) === held) this.#held.delete(session);
-    const ending = held.runner.then((runner) => runner.close(why)).catch(() => {}); // it never started, or has ended
-    this.#ending.add(ending);
-    await ending;
-    this.#ending.delete(ending);
+    const closing = held.runner.then((runner) => runner.close(why)).catch(() => {}); // it never started, or has ended
+    this.#closingRunners.add(closing);
+    await closing;
+    this.#closingRunners.delete(closing);
     this.#waiting.next();
   }
 
@@ -255,7 +255,7 @@ class PooledRunner {
     else this.#idle.restart();
   }
 
-  /** It is in use or stopping. */
+  /** It is in use or closing. */
   stopIdleTimer(): void {
     this.#idle?.stop();
   }
