@@ -217,7 +217,7 @@ def _uid(uids: List[int]) -> str:
     try:
         os.setuid(0)
     except PermissionError:
-        return "every agent has a uid of its own (tried as %d)" % uid
+        return "each agent key has a uid of its own (tried as %d)" % uid
     raise LayerError("uid", "a process that had become uid %d could become root again" % uid)
 
 
