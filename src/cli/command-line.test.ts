@@ -25,7 +25,7 @@ async function cellaWith(
     terminal: new CliTerminal({ stdin: Readable.from([]), stdout, stderr }),
     signals: new EventEmitter(),
     version: '1.2.3',
-    defaults: { agentKey: undefined, dataDir: '/', python: undefined, autoSh: false },
+    defaults: { agentKey: undefined, dataDir: '/', python: undefined },
     backend: failingBackend(failure),
   });
   const err = stderr instanceof PassThrough ? String(stderr.read() ?? '') : '';

@@ -3,7 +3,7 @@ import { resolvePackages } from '../settings/process-config.ts';
 import { parseMegabytes, parseSeconds } from './options.ts';
 import { parseNetwork, sessionOptions, toExecutorOptions } from './session-flags.ts';
 
-const defaults = { agentKey: undefined, dataDir: '/data', python: undefined, autoSh: false };
+const defaults = { agentKey: undefined, dataDir: '/data', python: undefined };
 
 describe('parseSeconds', () => {
   it.each([
@@ -32,7 +32,7 @@ describe('sessionOptions', () => {
   });
 
   it('lets a flag win over the environment', () => {
-    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env', autoSh: false };
+    const environment = { agentKey: 'env', dataDir: '/env', python: 'python-env' };
     expect(sessionOptions({}, environment)).toMatchObject({ agentKey: 'env', dataDir: '/env', python: 'python-env' });
     const flags = { key: 'flag', data: '/flag', python: 'python-flag' };
     const won = { agentKey: 'flag', dataDir: '/flag', python: 'python-flag' };

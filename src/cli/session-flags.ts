@@ -47,8 +47,6 @@ export interface Defaults extends TargetDefaults, ExecutorDefaults {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
-  /** Whether a chat runs shell commands without asking. */
-  readonly autoSh: boolean;
   readonly strayVariables?: readonly UnknownVariable[];
   /** The bearer token of an MCP server over HTTP. */
   readonly mcpToken?: string | undefined;

@@ -7,6 +7,8 @@ import {
   setConfigDefaults,
   unknownVariables,
 } from './process-config.ts';
+import { resolveSetting } from './setting.ts';
+import { settings } from './settings-table.ts';
 
 describe('readEnvironment', () => {
   it('takes what is set', () => {
@@ -38,7 +40,6 @@ describe('readEnvironment', () => {
       agentKey: 'ada',
       dataDir: '/data',
       python: 'python3.12',
-      autoSh: true,
       searchPath: '/opt/bin:/bin',
       home: '/home/ada',
       noColor: true,
@@ -56,7 +57,7 @@ describe('readEnvironment', () => {
     };
     const env = { CELLA_AGENT_KEY: '', CELLA_DATA_DIR: '', CELLA_PYTHON: '', ...empty, HOME: '/home/ada' };
     const dataDir = '/home/ada/.local/share/cella';
-    const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, autoSh: false, noColor: false };
+    const unset = { agentKey: undefined, dataDir, python: undefined, packages: {}, noColor: false };
     expect(readProcessConfig(env)).toEqual({
       ...unset,
       variables: {},
@@ -89,7 +90,8 @@ describe('readEnvironment', () => {
   });
 
   it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {
-    expect(readProcessConfig({ CELLA_AUTO_SH: word }).autoSh).toBe(false);
+    const { variables } = readProcessConfig({ CELLA_AUTO_SH: word });
+    expect(resolveSetting(settings.autoSh, undefined, variables)).toBe(false);
   });
 
   it('puts the data where XDG_DATA_HOME says, if it is absolute', () => {

@@ -41,8 +41,6 @@ export interface ProcessConfig {
   readonly packages: PackageOptions;
   /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
   readonly toolFolders: readonly string[] | undefined;
-  /** CELLA_AUTO_SH: only `1` lets a chat run shell commands without asking. */
-  readonly autoSh: boolean;
   /** CELLA_MCP_TOKEN: the token that clients of the MCP server must send. */
   readonly mcpToken: string | undefined;
   /** CELLA_URL, CELLA_TOKEN and CELLA_TOKEN_FILE: the server to use, and the token for it. */
@@ -97,7 +95,6 @@ export function readProcessConfig(
     prefix: read('CELLA_PREFIX'),
     packages: packagesOf(read),
     toolFolders: list(read('CELLA_TOOLS'), delimiter)?.map((folder) => resolve(folder)),
-    autoSh: read('CELLA_AUTO_SH') === '1',
     mcpToken: read('CELLA_MCP_TOKEN'),
     serverUrl: read('CELLA_URL'),
     serverToken: read('CELLA_TOKEN'),
@@ -128,7 +125,7 @@ function packagesOf(read: Read): ProcessConfig['packages'] {
     index,
     extraIndexes,
     wheelFolders,
-    ...(read('CELLA_NO_INDEX') === '1' ? { noIndex: true } : {}),
+    noIndex: read('CELLA_NO_INDEX') === '1' || undefined,
   };
 }
 

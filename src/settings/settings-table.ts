@@ -69,7 +69,7 @@ const kernelSettings = {
   maxArtifacts: withoutFlag(
     setting('--max-artifacts <n>', 'artifacts that each user may have', types.many, { default: '10000' }),
   ),
-  autoSh: setting('--auto-sh', 'run shell commands of a chat without asking', types.onOff),
+  autoSh: setting('--auto-sh', 'run shell commands of a chat without asking', types.onOff, { default: '' }),
 };
 
 const clientSettings = {

@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { CellaError } from '../../protocol/errors.ts';
+import { resolveSetting } from '../../settings/setting.ts';
 import { settings } from '../../settings/settings-table.ts';
 import { findAgent, requireAgentApi } from '../agent/shown-turn.ts';
 import type { OpenOptions } from '../backend/backend.ts';
@@ -44,7 +45,7 @@ export function addChat(define: DefineCommand, context: CommandContext, done: Do
         session: sessionOptions(flags, context.defaults),
         targetFlags: formatTargetFlags(flags),
         version: context.version,
-        autoSh: flags.autoSh ?? context.defaults.autoSh,
+        autoSh: resolveSetting(settings.autoSh, flags.autoSh, context.defaults.variables),
         autoPy: flags.autoPy === true,
         agent: flags.with,
         profile: flags.profile,
