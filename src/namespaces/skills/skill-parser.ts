@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { packageFile } from '../../interpreter/package-file.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { IdleTimeout } from '../../lib/deadline.ts';
 import { parseCheapJson } from '../../lib/json-scanner.ts';
 import { LineSplitter } from '../../lib/line-splitter.ts';
@@ -68,8 +69,7 @@ interface PythonSkillReaderOptions {
 }
 
 /** Shared by all readers, as each look at a user's skills opens them again. */
-const readings = new Map<string, ParsedSource>();
-const MOST_READINGS = 10_000;
+const readings = new BoundedMap<string, ParsedSource>(10_000);
 const MOST_CHARACTERS = 4000;
 
 const Reply = z.union([
@@ -120,10 +120,7 @@ export class PythonSkillReader implements SkillParser {
     const reading = known ?? (await this.#read(source));
     if (python === undefined || JSON.stringify(reading).length > MOST_CHARACTERS) return reading;
     // Entries that are used stay.
-    readings.delete(key);
     readings.set(key, reading);
-    const [oldest] = readings.keys();
-    if (readings.size > MOST_READINGS && oldest !== undefined) readings.delete(oldest);
     return reading;
   }
 

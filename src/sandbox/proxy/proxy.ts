@@ -12,6 +12,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { TokenBucket } from '../../lib/token-bucket.ts';
 import type { NetworkDeniedEvent } from '../../protocol/execution-events.ts';
@@ -223,7 +224,7 @@ const ONE_MORE_MS = 10_000;
 const LONGEST_HOST = 255;
 
 export class DenialReports {
-  readonly #reported = new Map<string, number>();
+  readonly #reported = new BoundedMap<string, number>(4 * MOST_AT_ONCE);
   readonly #room = new TokenBucket(MOST_AT_ONCE, ONE_MORE_MS, 0);
   #unreported = 0;
 
@@ -236,12 +237,7 @@ export class DenialReports {
       this.#unreported++;
       return undefined;
     }
-    this.#reported.delete(key);
     this.#reported.set(key, nowMs);
-    for (const [oldest] of this.#reported) {
-      if (this.#reported.size <= MOST_AT_ONCE * 4) break;
-      this.#reported.delete(oldest);
-    }
     const more = this.#unreported;
     this.#unreported = 0;
     return { host: name, port, reason, more: more === 0 ? undefined : more };
