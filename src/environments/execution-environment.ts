@@ -3,6 +3,7 @@
 import { dirname, join } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
+import { SerialQueue } from '../lib/queues.ts';
 import { type AgentProfile, parseProfile } from '../protocol/agent-profile.ts';
 import { CellaError } from '../protocol/errors.ts';
 import {
@@ -86,7 +87,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
   readonly #profile: AgentProfile;
   readonly #runner: RunnerCommandLine;
   /** Runs one preparation at a time: otherwise the older of two transcripts could be written last. */
-  #preparing: Promise<unknown> = Promise.resolve();
+  readonly #preparations = new SerialQueue();
 
   private constructor(options: Omit<ExecutionEnvironmentOptions, 'environmentOptions'>, opened: OpenedEnvironment) {
     this.sessionId = options.sessionId;
@@ -115,9 +116,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
 
   /** Prepares the files that the agent starts with. Can be repeated before each prompt. */
   prepareSession(preparation: Preparation = {}): Promise<Prepared> {
-    const prepared = this.#preparing.then(() => this.#prepare(preparation));
-    this.#preparing = prepared.catch(() => {}); // the caller gets the rejection
-    return prepared;
+    return this.#preparations.run(() => this.#prepare(preparation));
   }
 
   async *executeQuery({ permit, signal, ...query }: Query): AsyncGenerator<QueryEvent> {

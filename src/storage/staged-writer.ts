@@ -1,5 +1,6 @@
 /** The one writer of checkpoints and artifacts: its steps run in order, it ends once, and no step runs after a failed one. */
 
+import { SerialQueue } from '../lib/queues.ts';
 import { CellaError } from '../protocol/errors.ts';
 
 /** Where the bytes of one writer go. They are not visible before `publish`; `discard` removes them. */
@@ -26,7 +27,7 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
   readonly #target: StagedTarget<Given, Result>;
   readonly #options: StagedWriterOptions;
   #state: WriterState = { kind: 'writing' };
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #steps = new SerialQueue();
 
   constructor(target: StagedTarget<Given, Result>, options: StagedWriterOptions) {
     this.#target = target;
@@ -53,7 +54,7 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
 
   /** May be called again, and does nothing after `finish`. */
   async abort(): Promise<void> {
-    await this.#last;
+    await this.#steps.idle();
     if (this.#state.kind === 'ended') return;
     this.#end();
     await this.#target.discard();
@@ -65,7 +66,7 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
 
   /** A failed step fails all later ones: the data must not have a gap. */
   #run<T>(work: () => Promise<T>): Promise<T> {
-    const step = this.#last.then(async () => {
+    return this.#steps.run(async () => {
       if (this.#state.kind === 'ended') {
         throw new CellaError('STORAGE_FAILED', `This ${this.#options.what} has been ended before.`);
       }
@@ -78,8 +79,6 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
         throw error;
       }
     });
-    this.#last = step.catch(() => {});
-    return step;
   }
 
   #end(): void {

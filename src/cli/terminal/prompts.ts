@@ -1,5 +1,6 @@
 /** Questions to the person at the terminal: input() and getpass() of running code, approval of tools, confirmations. */
 
+import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { InputRequestEvent } from '../../protocol/execution-events.ts';
 import type { ApprovalRequest } from '../../protocol/permission.ts';
@@ -79,7 +80,8 @@ export type ApprovalPrompt = (request: ApprovalRequest) => Promise<boolean | { a
 
 /** Anything but a clear yes means no, and so does a terminal without a person. */
 export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): ApprovalPrompt {
-  let before: Promise<unknown> = Promise.resolve();
+  // One question at a time: several tools may be called at once.
+  const questions = new SerialQueue();
   const ask: ApprovalPrompt = async ({ tool, recipe, summary, signal }) => {
     const source = lines();
     if (!source) return { allowed: false, reason: 'there is no terminal to ask at' };
@@ -91,12 +93,7 @@ export function approvalPrompter({ terminal, lines }: ApprovalPrompterOptions): 
     });
     return isYes(line);
   };
-  return async (request) => {
-    // One question at a time: several tools may be called at once.
-    const answer = before.then(() => ask(request));
-    before = answer.catch(() => {});
-    return await answer;
-  };
+  return (request) => questions.run(() => ask(request));
 }
 
 /** Anything but a clear yes means no. */

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type Docker from 'dockerode';
 import { z } from 'zod';
-import { onAbort } from '../../lib/abort.ts';
+import { raceAbort } from '../../lib/abort.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import type { ProcessState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { askEngine, callEngine, type Engine, isNotFound, reasonOf } from './engine.ts';
@@ -239,16 +240,12 @@ class AttachDecoder {
 }
 
 async function withinTimeout<T>(collected: Promise<T>, { name, timeoutMs, signal }: ThrowawayRun): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs);
-  using _ = onAbort(signal, () => late.reject(signal?.reason));
+  const late = () => new Error(`it does not answer within ${timeoutMs / 1000} s`);
   try {
-    return await Promise.race([collected, late.promise]);
+    return await raceAbort(withTimeout(collected, timeoutMs, late), signal, () => signal?.reason);
   } catch (error) {
     signal?.throwIfAborted();
     throw imageUnusable(name, `its Python cannot be asked: ${reasonOf(error)}`);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readKernelSources } from '../../interpreter/package-file.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { MemoryImageTask, WorkerMessage } from './shared-memory.ts';
@@ -56,8 +57,8 @@ async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOp
   const task: MemoryImageTask = { kind: 'snapshot', pyodide: folder, lock, wasm, sources, preload };
   const worker = startWorker(task);
   const made = Promise.withResolvers<Uint8Array>();
-  const fail = (why: string) => made.reject(new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${why}.`));
-  const timer = setTimeout(() => fail(`it was not ready after ${timeoutMs / 1000} s`), timeoutMs);
+  const failure = (why: string) => new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${why}.`);
+  const fail = (why: string) => made.reject(failure(why));
   worker.on('error', (error) => fail(error.message));
   worker.on('exit', () => fail('its worker ended'));
   worker.on('message', (message: WorkerMessage) => {
@@ -69,9 +70,8 @@ async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOp
     made.reject(new CellaError('INVALID_OPTIONS', problem));
   });
   try {
-    return await made.promise;
+    return await withTimeout(made.promise, timeoutMs, () => failure(`it was not ready after ${timeoutMs / 1000} s`));
   } finally {
-    clearTimeout(timer);
     await terminateWorker(worker);
   }
 }

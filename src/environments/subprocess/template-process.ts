@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { probePython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
+import { withTimeout } from '../../lib/deadline.ts';
 import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
@@ -177,16 +178,14 @@ export class TemplateProcess {
     this.#process.once('error', (error) => {
       words = isAgain(error) ? NO_PROCESS : error.message;
     });
-    const late = Symbol('late');
-    const timer = Promise.withResolvers<typeof late>();
-    const timeout = setTimeout(() => timer.resolve(late), timeoutMs);
-    const line = await Promise.race([firstLine(this.#process, createInterface({ input: stdout })), timer.promise]);
-    clearTimeout(timeout);
-    if (line === late) {
+    const line = await withTimeout(firstLine(this.#process, createInterface({ input: stdout })), timeoutMs, () => {
       this.#process.kill('SIGKILL');
       const seconds = timeoutMs / 1000;
-      throw new CellaError('TEMPLATE_FAILED', `Python was not ready after ${seconds} s; a module of preload may hang.`);
-    }
+      return new CellaError(
+        'TEMPLATE_FAILED',
+        `Python was not ready after ${seconds} s; a module of preload may hang.`,
+      );
+    });
     if (line === undefined) {
       throw new CellaError(
         'TEMPLATE_FAILED',

@@ -27,6 +27,7 @@ import type * as Sqlite from 'node:sqlite';
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { entriesOf, indexedCollections } from '../collection.ts';
 import { folderName } from '../validation.ts';
@@ -163,7 +164,7 @@ export class Database {
   readonly path: string;
   #connection: SqliteConnection | undefined;
   #closed = false;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #writes = new SerialQueue();
   readonly #sync = new GroupCommit({
     flush: () => {
       if (this.#connection) fdatasyncSync(this.#connection.log);
@@ -185,9 +186,7 @@ export class Database {
 
   /** Runs each call as one transaction, in order. Survives the end of the process when it resolves. */
   write<T>(work: (connection: SqliteConnection) => T): Promise<T> {
-    const turn = this.#turn.then(() => this.#retryWhileBusy('write to', (connection) => connection.transact(work)));
-    this.#turn = turn.catch(() => {});
-    return turn;
+    return this.#writes.run(() => this.#retryWhileBusy('write to', (connection) => connection.transact(work)));
   }
 
   /** Like `write`, and on disk when it resolves. */
@@ -213,7 +212,7 @@ export class Database {
 
   /** Completes earlier calls first. */
   async close(): Promise<void> {
-    await this.#turn;
+    await this.#writes.idle();
     this.#closed = true;
     await this.#sync.flushed().catch(() => {});
     this.#connection?.close();
