@@ -175,6 +175,16 @@ export class Semaphore {
     this.#free = slots;
   }
 
+  /** Whether new work must wait. */
+  get full(): boolean {
+    return this.#free === 0;
+  }
+
+  /** How much work waits. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   /** If the signal is aborted while the work waits, it starts without a slot and reports the abort itself. */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const hasSlot = await this.#take(signal);

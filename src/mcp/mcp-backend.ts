@@ -10,7 +10,7 @@ import { openNamespaces } from '../session/session-namespaces.ts';
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
-import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
+import { ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
 
 /** The backend of an MCP server. */
 export interface McpBackend {
@@ -24,7 +24,7 @@ export interface McpBackend {
   readonly canChangeDeps: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
   readonly isWasm: boolean;
-  queue(agentKey?: string): McpExecutionQueue;
+  queue(agentKey?: string): McpExecutions;
   session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
   /** The kernel may hibernate once it is idle. */
   release(agentKey?: string): void;
@@ -65,7 +65,7 @@ interface McpSessionHooks {
 export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
   readonly pending = new ExecutionsAwaitingAnswer();
-  readonly #queues = new Map<string, McpExecutionQueue>();
+  readonly #queues = new Map<string, McpExecutions>();
   /** Sessions that run in another process. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();
   #pool: Promise<KernelPool> | undefined;
@@ -85,10 +85,10 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     return this.options.session.executor === 'in-process';
   }
 
-  queue(agentKey = this.options.agentKey): McpExecutionQueue {
+  queue(agentKey = this.options.agentKey): McpExecutions {
     const known = this.#queues.get(agentKey);
     if (known) return known;
-    const queue: McpExecutionQueue = new McpExecutionQueue({
+    const queue: McpExecutions = new McpExecutions({
       acquire: (signal) => this.session(agentKey, signal),
       release: () => this.release(agentKey),
       log: this.options.log,

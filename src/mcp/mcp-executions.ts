@@ -42,11 +42,11 @@ const NO_ELICITATION =
   'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
 
 /** The executions of one agent key, in the order of their calls. */
-export class McpExecutionQueue {
+export class McpExecutions {
   readonly #options: ExecutionQueueOptions;
   readonly #executions = new Set<McpExecution>();
   /** In execution order: the first one is running. */
-  readonly #queue: McpExecution[] = [];
+  readonly #inOrder: McpExecution[] = [];
 
   constructor(options: ExecutionQueueOptions) {
     this.#options = options;
@@ -58,7 +58,7 @@ export class McpExecutionQueue {
 
   /** Whether the client of the running execution can ask a person. */
   get canElicit(): boolean {
-    return this.#queue[0]?.canElicit === true;
+    return this.#inOrder[0]?.canElicit === true;
   }
 
   begin(request: RunCodeRequest, caller: CallClient): McpExecution {
@@ -75,7 +75,7 @@ export class McpExecutionQueue {
 
   /** The session calls this before it uses a tool that requires approval. */
   readonly approve = async (request: ApprovalRequest): Promise<Approval> => {
-    const execution = this.#queue[0];
+    const execution = this.#inOrder[0];
     if (!execution?.canElicit)
       return { allowed: false, reason: 'nobody is there to ask: this MCP client has no elicitation' };
     return toApproval(await execution.elicit(approvalForm(request), request.signal));
@@ -91,7 +91,7 @@ export class McpExecutionQueue {
     try {
       const session = await this.#options.acquire(execution.signal);
       // No await between here and `session.run`, because both queues must have the same order.
-      this.#queue.push(execution);
+      this.#inOrder.push(execution);
       const result = await session.run(code, {
         timeoutMs,
         // Longer than the timeout of the elicitation, which can give a reason.
@@ -109,8 +109,8 @@ export class McpExecutionQueue {
     } catch (error) {
       return toErrorResult(error, this.#options.log);
     } finally {
-      const at = this.#queue.indexOf(execution);
-      if (at >= 0) this.#queue.splice(at, 1);
+      const at = this.#inOrder.indexOf(execution);
+      if (at >= 0) this.#inOrder.splice(at, 1);
       this.#options.release();
     }
   }

@@ -5,7 +5,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { LogLine } from './execution-result.ts';
 import type { McpBackend } from './mcp-backend.ts';
-import { ExecutionsAwaitingAnswer, McpExecutionQueue } from './mcp-executions.ts';
+import { ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
 import { createMcpServer, LegacyConnections } from './mcp-server.ts';
 
 interface SessionMcpOptions {
@@ -54,17 +54,17 @@ class SessionMcpBackend implements McpBackend {
   readonly canChangeDeps: boolean;
   readonly isWasm: boolean;
   readonly #parts: SessionMcpOptions;
-  readonly #queue: McpExecutionQueue;
+  readonly #queue: McpExecutions;
 
   constructor(parts: SessionMcpOptions) {
     this.#parts = parts;
     this.canChangeDeps = parts.open;
     this.isWasm = parts.inProcess;
     this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
-    this.#queue = new McpExecutionQueue({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
+    this.#queue = new McpExecutions({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }
 
-  queue(agentKey?: string): McpExecutionQueue {
+  queue(agentKey?: string): McpExecutions {
     this.#checkKey(agentKey);
     return this.#queue;
   }

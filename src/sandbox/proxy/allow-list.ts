@@ -5,6 +5,8 @@
 
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { raceAbort } from '../../lib/abort.ts';
+import { Semaphore } from '../../lib/queues.ts';
 import { type AllowedHost, type NetworkTarget, parseAllowedHost, parseHost } from '../../protocol/network-hosts.ts';
 
 /** All addresses of a name; undefined if too many other lookups are running. */
@@ -87,58 +89,28 @@ interface LookupLimits {
 export class NameLookups {
   readonly #resolve: ResolveName;
   readonly #limits: LookupLimits;
-  readonly #waiting = new Set<(hasPlace: boolean) => void>();
-  #underWay = 0;
+  readonly #places: Semaphore;
 
   constructor(resolve: ResolveName, limits: LookupLimits) {
     this.#resolve = resolve;
     this.#limits = limits;
+    this.#places = new Semaphore(limits.lookups);
   }
 
   /** Empty if no answer arrives in time; undefined if too many other lookups are running. */
   async find(name: string): Promise<readonly string[] | undefined> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, this.#limits.resolveMs).unref();
-    try {
-      if (!(await this.#place(late.promise))) return undefined;
-      return (await Promise.race([this.#look(name), late.promise])) ?? [];
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #place(late: Promise<void>): Promise<boolean> {
-    const { lookups, waiting } = this.#limits;
-    if (this.#underWay < lookups) {
-      this.#underWay++;
-      return true;
-    }
-    if (this.#waiting.size >= waiting) return false;
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.#waiting.add(resolve);
-    void late.then(() => this.#waiting.delete(resolve) && resolve(false));
-    return await promise;
-  }
-
-  async #look(name: string): Promise<readonly string[]> {
-    try {
-      return await this.#resolve(name);
-    } catch {
-      return []; // the name does not exist, as far as this resolver knows
-    } finally {
-      this.#leave();
-    }
-  }
-
-  /** Hands the place to the lookup that has waited longest. */
-  #leave(): void {
-    const [next] = this.#waiting;
-    if (!next) {
-      this.#underWay--;
-      return;
-    }
-    this.#waiting.delete(next);
-    next(true);
+    if (this.#places.full && this.#places.waiting >= this.#limits.waiting) return undefined;
+    const late = AbortSignal.timeout(this.#limits.resolveMs);
+    let begun = false;
+    const look = async () => {
+      if (late.aborted) return undefined;
+      begun = true;
+      // A name that cannot be resolved does not exist, as far as this resolver knows.
+      return await this.#resolve(name).catch(() => []);
+    };
+    // A lookup keeps its place until it ends, even if its caller no longer waits.
+    const found = this.#places.run(look, late);
+    return await raceAbort(found, late, () => late.reason).catch(() => (begun ? [] : undefined));
   }
 }
 
