@@ -128,8 +128,7 @@ export async function withSession(
   using signals = new Signals(context.signals, () => false);
   const { terminal } = context;
   const onProgress = (text: string) => {
-    // A failed write fails again with the result, and is reported there.
-    if (terminal.stderrIsScreen) void terminal.status(text).catch(() => {});
+    if (terminal.stderrIsScreen) terminal.progress(text);
   };
   await using session = await openWithStatus({ onProgress, ...options }, context);
   if (signals.exitCode !== undefined) return signals.exitCode;
@@ -145,8 +144,7 @@ export async function openWithStatus(
   { terminal, backend }: Pick<SessionContext, 'terminal' | 'backend'>,
 ): Promise<SessionApi> {
   const showStatus = () => {
-    // A failed write fails again with the first output, and is reported there.
-    if (terminal.stderrIsScreen) void terminal.status(describeStart(options)).catch(() => {});
+    if (terminal.stderrIsScreen) terminal.progress(describeStart(options));
   };
   const timer = setTimeout(showStatus, STATUS_DELAY_MS);
   const onProgress = (text: string) => {

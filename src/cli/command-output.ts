@@ -48,8 +48,7 @@ export class CommandOutput {
 
   /** Shows progress: one changing line on a screen, otherwise one line each. For a person only. */
   readonly progress = (text: string): void => {
-    // A failed write fails again with the result, and is reported there.
-    if (!this.json) void this.terminal.status(text).catch(() => {});
+    if (!this.json) this.terminal.progress(text);
   };
 
   /** Reports that there is nothing to show, and how to change that. */

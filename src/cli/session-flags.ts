@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { executorKinds, isReservedKey } from '../protocol/enums.ts';
+import { executorKinds, isReservedKey, normalizeAgentKey } from '../protocol/enums.ts';
 import { formatAllowedHost, parseAllowedHost } from '../protocol/network-hosts.ts';
 import type { NetworkPolicy } from '../protocol/sandbox-policy.ts';
 import type { ExecuteOptions, UserNamespacesApi } from '../session/api.ts';
@@ -78,10 +78,8 @@ export function addRuntimeFlags(command: Command): Command {
   return addPackageFlags(addExecutorFlags(command));
 }
 
-/** A blank key is `default`. */
 export function resolveAgentKey(flags: Pick<SessionFlags, 'key'>, defaults: Defaults): string {
-  const key = givenAgentKey(flags, defaults) ?? '';
-  return key.trim() === '' ? 'default' : key;
+  return normalizeAgentKey(givenAgentKey(flags, defaults));
 }
 
 /** Undefined if neither flag nor variable is set. */

@@ -61,6 +61,11 @@ export function capabilitiesOf(kind: ExecutorKind): Capabilities {
   return kind === 'in-process' ? IN_PROCESS_CAPABILITIES : ALL_CAPABILITIES;
 }
 
+/** A blank agent key means `default`. */
+export function normalizeAgentKey(agentKey = ''): string {
+  return agentKey.trim() === '' ? 'default' : agentKey;
+}
+
 export function isReservedKey(agentKey: string): boolean {
   return agentKey.startsWith('~');
 }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { Right, Share } from './access-models.ts';
-import { executorKinds, isReservedKey } from './enums.ts';
+import { executorKinds, isReservedKey, normalizeAgentKey } from './enums.ts';
 import { Limits, SandboxOption } from './sandbox-policy.ts';
 
 /**
@@ -26,7 +26,7 @@ const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contai
 export const AgentKey = text
   .max(1024)
   .refine((key) => key === '' || key.trim() !== '', 'must not be blank: leave it out for `default`')
-  .transform((key) => (key === '' ? 'default' : key));
+  .transform((key) => normalizeAgentKey(key));
 
 /** The agent keys that users may choose. */
 export const UserAgentKey = AgentKey.refine(

@@ -201,8 +201,7 @@ class IdleStatus implements Disposable {
     // There is no room for the status on a line that the agent has begun.
     if (!this.#isAsking() && this.#terminal.unfinishedLine === '') {
       const seconds = Math.round((Date.now() - this.#since) / 1000);
-      // A failed write fails again with the first output, and is reported there.
-      void this.#terminal.status(`${this.#doing} … ${seconds} s`).catch(() => {});
+      this.#terminal.progress(`${this.#doing} … ${seconds} s`);
     }
     this.#wait(TICK_MS);
   }

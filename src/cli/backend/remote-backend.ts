@@ -1,7 +1,7 @@
 /** The work of commands at a server. */
 
 import type { ClientSession, SessionInfo, SessionRequest, UseOptions } from '../../client/index.ts';
-import { resolveExecutor } from '../../protocol/enums.ts';
+import { normalizeAgentKey, resolveExecutor } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import type { UserNamespacesApi } from '../../session/api.ts';
@@ -107,11 +107,6 @@ export class RemoteBackend implements Backend {
 async function findOwnSession({ client }: ServerConnection, agentKey: string): Promise<SessionInfo | undefined> {
   const { sessions } = await client.sessions.list({ agentKey, owner: client.me.userId, limit: 1 });
   return sessions[0];
-}
-
-/** Like in a session, a blank key means `default`. */
-function normalizeAgentKey(agentKey = ''): string {
-  return agentKey.trim() === '' ? 'default' : agentKey;
 }
 
 async function findOrCreate(reached: ServerConnection, options: RemoteSessionOptions): Promise<SessionInfo> {

@@ -102,8 +102,7 @@ async function copy(request: CopyRequest, backend: LocalBackend, report: Command
   if (isSameStorage(from, to)) throw new UsageError('Both storages are the same.', 'Name another one.');
   checkSourceFolder(from);
   const onProgress = ({ name, done }: TransferProgress) => {
-    // A failed write fails again with the result, and is reported there.
-    if (!report.json && report.terminal.stderrIsScreen) void report.terminal.status(`${name} ${done}`).catch(() => {});
+    if (report.terminal.stderrIsScreen) report.progress(`${name} ${done}`);
   };
   const transfer = { ...how, names, onProgress };
   const { copied, skipped } = await backend.copyNamespaces(from, to, transfer);

@@ -129,9 +129,6 @@ export function promptHooks({
   return {
     // On a server, another client may be able to answer.
     ...(terminal.interactive ? { approve: approvalPrompter({ terminal, lines }) } : {}),
-    onProgress: (text) => {
-      // A failed write fails again with the first output, and is reported there.
-      if (!json) void terminal.status(text).catch(() => {});
-    },
+    onProgress: json ? undefined : terminal.progress,
   };
 }

@@ -161,6 +161,11 @@ export class CliTerminal {
     stream.write(`${CLEAR_LINE}${this.#styled(this.#err, shown, 'dim')}`);
   }
 
+  /** Shows the status without waiting. A failed write fails again with the next output, and is reported there. */
+  readonly progress = (text: string): void => {
+    void this.status(text).catch(() => {});
+  };
+
   clearStatus(): void {
     if (this.#hasStatus) this.#err.stream.write(CLEAR_LINE);
     this.#hasStatus = false;
