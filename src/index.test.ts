@@ -26,24 +26,24 @@ describe('the pages', () => {
     expect(names.filter((name) => !exported.has(name))).toEqual([]);
   });
 
-  it('tell every option of a session', () => {
+  it('describe every option of a session', () => {
     const page = read('docs/library.md');
     expect(Object.keys(SessionOptions.shape).filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
   });
 
-  it('tell every option of a server', () => {
+  it('describe every option of a server', () => {
     const [, section = ''] = read('docs/library.md').split('## A server in your program');
     const own = Object.keys(ServerOptions.shape).filter((name) => !Object.hasOwn(serverSettings, name));
     expect(own.filter((name) => !section.includes(`\`${name}\``))).toEqual([]);
   });
 
-  it('tell every variable that Cella reads', () => {
+  it('describe every variable that Cella reads', () => {
     const page = read('docs/settings.md');
     const variables = new Set(read('src/settings/process-config.ts').match(/CELLA_[A-Z_]+[A-Z]/g));
     expect([...variables].filter((name) => !page.includes(name))).toEqual([]);
   });
 
-  it('lead to pages and headings that are there', () => {
+  it('link only to existing pages and headings', () => {
     const broken = pages.flatMap((page) =>
       [...read(page).matchAll(/\]\(([\w./-]*)(?:#([\w-]+))?\)/g)]
         .map(([, link = '', anchor]) => ({

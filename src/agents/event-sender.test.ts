@@ -17,8 +17,8 @@ function slowly(): { sent: AgentEvent[]; emit: (event: AgentEvent) => Promise<vo
   return { sent, emit, release: () => waiting?.() };
 }
 
-describe('events on their way out', () => {
-  test('while one is under way, pieces of one text grow together, and nothing changes its order', async () => {
+describe('events that are sent', () => {
+  test('while one is being sent, pieces of the same text are joined, and the order stays', async () => {
     const { sent, emit, release } = slowly();
     const outbox = new EventSender(emit);
     await outbox.send([
@@ -45,7 +45,7 @@ describe('events on their way out', () => {
     await expect(Promise.race([full, Promise.resolve('waits')])).resolves.toBe('waits');
   });
 
-  test('where nobody takes events any more, whoever puts one is told', async () => {
+  test('after the receiver has gone, the sender gets an error', async () => {
     const outbox = new EventSender(() => Promise.reject(new Error('gone')));
     await outbox.send([notice('a')]).catch(() => {});
     await expect(outbox.send([notice('b')]).then(() => outbox.flush())).rejects.toThrow('gone');

@@ -56,7 +56,7 @@ describe('installing the program of an agent', () => {
     });
   }, 20_000);
 
-  test('does not wait for a process that npm has left and that holds its output', async () => {
+  test('does not wait for a process of npm that keeps the output open', async () => {
     const npm = npmThat(`setsid sleep 20 & echo "$!" > ${JSON.stringify(join(dataDir, 'left'))}; ${WHOLE}`);
     const began = performance.now();
     expect(await installProgram(program, { programs, npm })).toMatchObject({ version: '1.2.3' });
@@ -64,7 +64,7 @@ describe('installing the program of an agent', () => {
     process.kill(Number(readFileSync(join(dataDir, 'left'), 'utf8')), 'SIGKILL');
   }, 30_000);
 
-  test('brings the version of the adapter, once, readable for every user', async () => {
+  test('installs the version of the adapter, once, readable for every user', async () => {
     const npm = npmThat(`grep -q '"@cella/probe": "1.2.3"' package.json && ${WHOLE}`);
     const told: string[] = [];
     // As a umask of 077 makes it.
@@ -80,7 +80,7 @@ describe('installing the program of an agent', () => {
     expect(await activeProgram(programs, program)).toMatchObject({ path: first.path });
   });
 
-  test('tells from its beginning on what npm does: what it asks for, what it fetches, and how much is there', async () => {
+  test('reports npm’s progress from the start: requests, downloads and their size', async () => {
     const lines = [
       'npm warn an old package',
       'npm http fetch GET 200 https://registry/@cella%2fprobe 9ms (cache miss)',
@@ -111,14 +111,14 @@ describe('installing the program of an agent', () => {
     expect(told).toEqual([...new Set(told)]);
   });
 
-  test('one that fails is never seen, and leaves nothing behind', async () => {
+  test('a failed one is never visible, and leaves nothing behind', async () => {
     const npm = npmThat(`${WHOLE}; echo 'npm error code EACCES' >&2; exit 243`);
     await expect(installProgram(program, { programs, npm })).rejects.toMatchObject({ code: 'AGENT_INSTALL_FAILED' });
     expect([await seen(), left()]).toEqual([[], []]);
     await expect(activeProgram(programs, program)).rejects.toMatchObject({ code: 'AGENT_NOT_INSTALLED' });
   });
 
-  test('npm that says it is done but brought half of it is not believed', async () => {
+  test('npm that reports success but installed only a part is not trusted', async () => {
     const npm = npmThat('mkdir -p node_modules/probe; : > node_modules/probe/main.js');
     await expect(installProgram(program, { programs, npm })).rejects.toMatchObject({
       code: 'AGENT_INSTALL_FAILED',
@@ -127,7 +127,7 @@ describe('installing the program of an agent', () => {
     expect([await seen(), left()]).toEqual([[], []]);
   });
 
-  test('one that is stopped ends npm and leaves nothing behind', async () => {
+  test('a stopped one ends npm and leaves nothing behind', async () => {
     const npm = npmThat('echo $$ > "$0.part"; mv "$0.part" "$0.pid"; exec sleep 600');
     const stop = new AbortController();
     const changes = watch(dataDir);
@@ -146,11 +146,11 @@ describe('installing the program of an agent', () => {
     ['REGISTRY_UNREACHABLE', `echo 'npm error code ECONNREFUSED' >&2; exit 1`],
     ['AGENT_INSTALL_FAILED', `echo 'npm error code ETARGET' >&2; exit 1`],
     ['AGENT_INSTALL_FAILED', 'kill -9 $$'],
-  ])('a failure of npm is told as %s', async (code, script) => {
+  ])('a failure of npm is reported as %s', async (code, script) => {
     await expect(installProgram(program, { programs, npm: npmThat(script) })).rejects.toMatchObject({ code });
   });
 
-  test('npm that is missing is told so; a password in an address is not', async () => {
+  test('a missing npm is reported; a password in an address is not', async () => {
     const npm = '/nowhere/npm';
     await expect(installProgram(program, { programs, npm })).rejects.toMatchObject({ code: 'NPM_MISSING' });
     const telling = npmThat(`echo 'npm error request to https://me:hunter2@registry failed ENOTFOUND' >&2; exit 1`);
@@ -164,7 +164,7 @@ describe('installing the program of an agent', () => {
     await expect(removeProgram(programs, program, version)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 
-  test('a damaged one is named as such, is not used, and is brought anew', async () => {
+  test('a damaged one is reported, is not used, and is installed again', async () => {
     const { path } = await installProgram(program, { programs, npm: npmThat(WHOLE) });
     rmSync(join(path, 'node_modules', 'probe'), { recursive: true });
     expect(await installedVersions(programs, program)).toMatchObject([{ missing: ['probe/main.js'] }]);
@@ -175,7 +175,7 @@ describe('installing the program of an agent', () => {
     });
   });
 
-  test('what a killed install left is swept by the next, and two at once both end well', async () => {
+  test('leftovers of a killed install are removed by the next, and two at once both succeed', async () => {
     mkdirSync(join(dataDir, 'programs', 'probe', '.part-999999999-dead'), { recursive: true });
     const npm = npmThat(WHOLE);
     const both = await Promise.all([
@@ -186,7 +186,7 @@ describe('installing the program of an agent', () => {
     expect(left()).toEqual(['1.2.3', 'used']);
   });
 
-  test('removes one version or all, and says where there is none', async () => {
+  test('removes one version or all, and reports a missing one', async () => {
     await installProgram(program, { programs, npm: npmThat(WHOLE) });
     await installProgram(program, { programs, npm: npmThat(WHOLE), version: '2.0.0' });
     expect(await removeProgram(programs, program, '2.0.0')).toMatchObject([{ version: '2.0.0' }]);
@@ -194,7 +194,7 @@ describe('installing the program of an agent', () => {
     await expect(removeProgram(programs, program)).rejects.toMatchObject({ code: 'AGENT_NOT_INSTALLED' });
   });
 
-  test('the version that was asked for last is used, also where it was there already', async () => {
+  test('the version that was installed last is used, even if it existed already', async () => {
     const used = async () => (await findActiveVersion(programs, program))?.version;
     const install = async (version?: string) =>
       await installProgram(program, { programs, npm: npmThat(WHOLE), version });
@@ -211,7 +211,7 @@ describe('installing the program of an agent', () => {
     expect(await used()).toBe('2.0.0');
   });
 
-  test('where that one is damaged or gone the tested one is used, and else the one that came last', async () => {
+  test('if that one is damaged or gone, the tested one is used, else the newest install', async () => {
     const install = async (version: string) =>
       await installProgram(program, { programs, npm: npmThat(WHOLE), version });
     for (const version of ['1.0.0', '1.2.3', '3.0.0', '2.0.0']) await install(version);

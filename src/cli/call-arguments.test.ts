@@ -14,7 +14,7 @@ const parameters = [
 const named = (...words: string[]) => parseArguments(words, undefined, parameters).named;
 
 describe('parseArguments', () => {
-  it('takes values by what is declared', () => {
+  it('converts values to the declared type', () => {
     expect(named('text=42', 'count=42', 'ratio=0.5', 'deep=yes')).toEqual({
       text: '42',
       count: 42,
@@ -25,21 +25,21 @@ describe('parseArguments', () => {
     expect(named('where={"a": 1}', 'rows=[1, 2]')).toEqual({ where: { a: 1 }, rows: [1, 2] });
   });
 
-  it('makes a list of what is given several times', () => {
+  it('makes a list of repeated values', () => {
     expect(named('rows=1', 'rows=2')).toEqual({ rows: [1, 2] });
     expect(named('rows=1')).toEqual({ rows: [1] });
   });
 
-  it('takes JSON as such and the rest as text where nothing is declared', () => {
+  it('reads JSON as JSON and the rest as text without a declaration', () => {
     expect(named('free=[1]', 'other=plain', 'empty=')).toEqual({ free: [1], other: 'plain', empty: '' });
     expect(named('free=a=b')).toEqual({ free: 'a=b' });
   });
 
-  it('gives words without a name by place', () => {
+  it('assigns words without a name by position', () => {
     expect(parseArguments(['12', 'a', '1'], undefined, parameters).positional).toEqual(['12', 'a', '1']);
   });
 
-  it('takes one JSON object in place of words', () => {
+  it('accepts one JSON object in place of words', () => {
     expect(parseArguments([], '{"text": "x; y"}', parameters).named).toEqual({ text: 'x; y' });
     expect(() => parseArguments(['a=1'], '{}', parameters)).toThrow('given twice');
     for (const wrong of ['[1]', '1', 'null', '{', '']) {
@@ -56,7 +56,7 @@ describe('parseArguments', () => {
     ['rows=[1', 'rows must be a list in JSON'],
   ])('refuses %s', (word, message) => expect(() => named(word)).toThrow(message));
 
-  it('refuses a plain value that is given twice', () => {
+  it('refuses a repeated single value', () => {
     expect(() => named('text=a', 'text=b')).toThrow('text is given 2 times');
   });
 });

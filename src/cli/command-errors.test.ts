@@ -34,7 +34,7 @@ describe('exit codes', () => {
     [-1, 255],
   ])('sys.exit(%i) is %i, as in Python', (asked, code) => expect(exitCodeOf(result('error', asked))).toBe(code));
 
-  it('tells a wrong command line from a failure, and from a reader that went away', () => {
+  it('distinguishes a wrong command line, a failure, and a reader that disconnected', () => {
     expect(exitCodeOfFailure(new UsageError('no', 'do'))).toBe(2);
     expect(exitCodeOfFailure(new CellaError('INVALID_OPTIONS', 'no'))).toBe(2);
     expect(exitCodeOfFailure(new CellaError('PYTHON_NOT_FOUND', 'no'))).toBe(1);
@@ -48,12 +48,12 @@ const FOR_PROGRAMS =
 const codes = Object.keys(errorCodes) as ErrorCode[];
 
 describe('advice at a prompt', () => {
-  it.each(codes)('on %s names nothing that only a program can send or read', (code) => {
+  it.each(codes)('on %s names nothing that only programs can use', (code) => {
     expect(adviceFor(code)).not.toMatch(FOR_PROGRAMS);
     expect(adviceFromServer({ code, advice: errorCodes[code].advice })).toBe(adviceFor(code));
   });
 
-  it('leaves out the route that a server names beside the command, and nothing else', () => {
+  it('omits only the route that a server names next to the command', () => {
     const told = 'See them with `cella users list`, or GET /v1/users/:id; `cella users create` makes one.';
     const here = 'See them with `cella users list`; `cella users create` makes one.';
     expect(adviceFor('NOT_FOUND', told)).toBe(here);

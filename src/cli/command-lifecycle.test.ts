@@ -8,7 +8,7 @@ import { openWithStatus, Signals } from './command-lifecycle.ts';
 import { CliTerminal } from './terminal/terminal.ts';
 
 describe('Signals', () => {
-  it('ends the command where nobody takes the interrupt', async () => {
+  it('ends the command if nobody handles the interrupt', async () => {
     const source = new EventEmitter();
     const taken = [true, false];
     using signals = new Signals(source, () => taken.shift() ?? false);
@@ -18,7 +18,7 @@ describe('Signals', () => {
     expect(await signals.ended).toBe(130);
   });
 
-  it('leaves the next Ctrl-C to its default while things are closed', () => {
+  it('restores the default of the next Ctrl-C during cleanup', () => {
     const source = new EventEmitter();
     using _signals = new Signals(source, () => false);
     source.emit('SIGINT');
@@ -37,7 +37,7 @@ describe('Signals', () => {
     expect(await signals.ended).toBe(exitCode);
   });
 
-  it('listens no more when disposed', () => {
+  it('stops listening when disposed', () => {
     const source = new EventEmitter();
     new Signals(source, () => true)[Symbol.dispose]();
     expect(source.eventNames()).toEqual([]);
@@ -67,7 +67,7 @@ describe('a kernel that is slow to start', () => {
     ['in-process', 'Starting Python in WebAssembly; the first time takes a while'],
     ['container', 'Starting a container; the first one of an image takes a while'],
     ['auto', 'Starting a kernel'],
-  ] as const)('is told of at a screen, and the line goes away: %s', async (executor, words) => {
+  ] as const)('is announced at a terminal, and the line disappears: %s', async (executor, words) => {
     const { shown, end, done } = opening({ executor });
     expect(shown()).toBe('');
     vi.advanceTimersByTime(1000);
@@ -77,7 +77,7 @@ describe('a kernel that is slow to start', () => {
     expect(shown()).toBe('\r\u001b[K');
   });
 
-  it('is not told of while something else is', async () => {
+  it('is not announced while something else is', async () => {
     const { shown, asked, end, done } = opening({ executor: 'in-process' });
     const { onProgress } = await asked;
     for (let round = 0; round < 5; round += 1) {
@@ -89,7 +89,7 @@ describe('a kernel that is slow to start', () => {
     await done;
   });
 
-  it('is not told of where nobody looks', async () => {
+  it('is not announced without a terminal', async () => {
     const { shown, end, done } = opening({ executor: 'in-process' }, { screen: false });
     vi.advanceTimersByTime(60_000);
     end();

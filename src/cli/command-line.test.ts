@@ -43,14 +43,14 @@ function commandsOf(page: string): string[] {
 }
 
 describe('the command line', () => {
-  it('shows its help where nothing is asked', async () => {
+  it('shows its help without arguments', async () => {
     const { exitCode, out } = await cella();
     expect(exitCode).toBe(0);
     expect(out).toContain('Examples:');
     expect(commandsOf(out)).toContain('run');
   });
 
-  it('teaches every command with examples', async () => {
+  it('has examples for every command', async () => {
     const missing: string[] = [];
     const visit = async (words: readonly string[]): Promise<void> => {
       const { exitCode, out } = await cella(...words, '--help');
@@ -67,7 +67,7 @@ describe('the command line', () => {
     ['tools', ['list', 'show', 'search', 'call', 'create', 'delete']],
     ['artifacts', ['list', 'show', 'load', 'save', 'delete']],
     ['storage', ['list', 'pull', 'push']],
-  ])('teaches %s with examples, its flags for storage and for programs', async (group, names) => {
+  ])('has examples for %s, flags for storage and for programs', async (group, names) => {
     for (const name of names) {
       const { exitCode, out } = await cella(group, name, '--help');
       expect(exitCode).toBe(0);
@@ -82,7 +82,7 @@ describe('the command line', () => {
     ['users', ['list', 'show', 'create', 'update', 'disable', 'enable', 'delete', 'login', 'logout']],
     ['tokens', ['list', 'create', 'revoke']],
     ['credentials', ['set', 'list', 'delete', 'rotate']],
-  ])('teaches %s with examples, and its flags for programs', async (group, names) => {
+  ])('has examples for %s, and flags for programs', async (group, names) => {
     for (const name of names) {
       const { exitCode, out } = await cella(group, name, '--help');
       expect(exitCode).toBe(0);
@@ -90,14 +90,14 @@ describe('the command line', () => {
     }
   });
 
-  it('does not repeat an argument that is too many: it may be the key', async () => {
+  it('does not repeat an extra argument: it may be the key', async () => {
     const { exitCode, err } = await cella('credentials', 'set', 'anthropic', 'sk-CANARY');
     expect([exitCode, err.includes('CANARY')]).toEqual([2, false]);
   });
 
-  it('tells its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
+  it('prints its version', async () => expect(await cella('--version')).toMatchObject({ exitCode: 0, out: '1.2.3\n' }));
 
-  it('shows the help of a command that is named after help', async () => {
+  it('shows the help of a command after `help`', async () => {
     expect((await cella('help', 'run')).out).toContain('$ cella run');
     expect((await cella('help', 'checkpoints', 'create')).out).toContain('$ cella checkpoints create');
     expect((await cella('help')).out).toContain('Commands:');
@@ -178,7 +178,7 @@ describe('the command line', () => {
     [['repl', 'a.py'], 'takes no argument', '`cella repl --help`'],
     [['doctor', '--python', ''], 'must not be empty', '`cella doctor --help`'],
   ])('%j', (words, problem, next) => {
-    it('is wrong, and the error says what to do next', async () => {
+    it('is wrong, and the error says what to do', async () => {
       const { exitCode, err, out } = await cella(...words);
       expect([exitCode, out]).toEqual([2, '']);
       expect(err).toMatch(/^cella: \S/);
@@ -186,7 +186,7 @@ describe('the command line', () => {
       expect(err).toContain(next);
     });
 
-    it('is told as one line of JSON to a program that asked for it', async () => {
+    it('is one line of JSON for a program that requested it', async () => {
       const asked = words[0] === '--' ? ['--json', ...words] : [words[0] ?? '', '--json', ...words.slice(1)];
       const { exitCode, err, out } = await cella(...asked);
       expect([exitCode, err]).toEqual([2, '']);
@@ -199,7 +199,7 @@ describe('the command line', () => {
     });
   });
 
-  it('tells a failure with what can be done about it', async () => {
+  it('prints a failure with advice', async () => {
     const { exitCode, err } = await cella('run', '-c', '1');
     expect(exitCode).toBe(1);
     expect(err).toMatch(/^cella: There is no Python\.\nInstall Python/);
@@ -214,7 +214,7 @@ describe('the command line', () => {
     ['KEY_BUSY', '--key'],
     ['ENGINE_UNREACHABLE', '--engine'],
     ['CAPABILITY_MISSING', '--executor'],
-  ] as const)('gives advice on %s that can be typed: %s', async (code, flag) => {
+  ] as const)('gives advice on %s as a command to type: %s', async (code, flag) => {
     const failure = new CellaError(code, 'It cannot be.');
     const { err } = await cellaWith(['run', '-c', '1'], { failure });
     const { out } = await cellaWith(['run', '--json', '-c', '1'], { failure });
@@ -223,7 +223,7 @@ describe('the command line', () => {
     expect(`${err}${out}`).not.toMatch(/`(limits|sandbox|cwd|python|queueLimit)|docs\/library/);
   });
 
-  it('names the ways out of a machine that lacks something as flags', async () => {
+  it('names the alternatives as flags if the machine lacks something', async () => {
     const message = 'landlock is missing. Two ways out: executor: "container" or executor: "in-process".';
     const failure = new CellaError('SANDBOX_UNAVAILABLE', message);
     const { err } = await cellaWith(['run', '-c', '1'], { failure });
@@ -239,7 +239,7 @@ describe('the command line', () => {
     ['skills', 'run'],
     ['tools', 'call'],
     ['mcp'],
-  ])('lets %s %s choose where its code runs', async (...words) => {
+  ])('lets %s %s choose the executor', async (...words) => {
     const { out } = await cella(...words, '--help');
     for (const flag of ['--executor', '--image', '--engine']) expect(out).toContain(flag);
   });
@@ -256,7 +256,7 @@ describe('the command line', () => {
   it.each([
     ['EEXIST', 17, 'it is not a folder'],
     ['EACCES', 13, 'permission denied'],
-  ])('tells in words why the system refuses a folder: %s', async (code, errno, words) => {
+  ])('explains why the system refuses a folder: %s', async (code, errno, words) => {
     const cause = Object.assign(new Error(`${code}: system talk, mkdir '/x'`), { code, errno: -errno });
     const message = `dataDir: /x cannot be used: ${cause.message}.`;
     const { err } = await cellaWith(['repl'], { failure: new CellaError('INVALID_OPTIONS', message, { cause }) });
@@ -266,25 +266,25 @@ describe('the command line', () => {
   it.each([
     ['ENOSPC', 'no space left on device'],
     ['EIO', 'i/o error'],
-  ])('tells in words that its output could not be written: %s', async (code, words) => {
+  ])('explains that its output could not be written: %s', async (code, words) => {
     const errno = -constants.errno[code as 'ENOSPC'];
     const failure = Object.assign(new Error(`${code}: ${words}, write`), { code, errno, syscall: 'write' });
     const { exitCode, err } = await cellaWith(['run', '-c', '1'], { failure });
     expect([exitCode, err]).toEqual([1, `cella: the output could not be written: ${words}.\n`]);
   });
 
-  it('says where an error came from that nobody foresaw', async () => {
+  it('says where an unexpected error came from', async () => {
     const { exitCode, err } = await cellaWith(['run', '-c', '1'], { failure: new TypeError('x is no function') });
     expect(exitCode).toBe(1);
     expect(err).toMatch(/^cella: unexpected error: TypeError: x is no function\n +at /);
   });
 
-  it('keeps its exit code where nobody reads what went wrong', async () => {
+  it('keeps its exit code if nobody reads the error', async () => {
     const stderr = new Writable({ write: (_chunk, _encoding, done) => done(new Error('write EPIPE')) });
     expect(await cellaWith(['run', 'missing.py'], { stderr })).toMatchObject({ exitCode: 2 });
   });
 
-  it('tells a failure as the last line of JSON', async () => {
+  it('prints a failure as the last line of JSON', async () => {
     const { exitCode, out, err } = await cella('run', '--json', '-c', '1');
     expect([exitCode, err]).toEqual([1, '']);
     expect(JSON.parse(out)).toEqual({
@@ -295,7 +295,7 @@ describe('the command line', () => {
     });
   });
 
-  it('prints the numbers of bench in one form', async () => {
+  it('prints numbers of bench in one format', async () => {
     const { exitCode, out } = await cella('bench', '--json', '--markdown');
     expect([exitCode, JSON.parse(out).message]).toEqual([2, expect.stringContaining('cannot be used with')]);
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { cutToWidth, displayWidth, formatTable } from './command-output.ts';
 
 describe('tableToLines', () => {
-  it('puts columns under their titles, numbers to the right', () => {
+  it('aligns columns under their titles, numbers to the right', () => {
     const columns = [{ title: 'NAME' }, { title: 'SIZE', align: 'right' as const }, { title: 'VALUE' }];
     const rows = [
       ['x', '28 bytes', '1'],
@@ -15,20 +15,20 @@ describe('tableToLines', () => {
     ]);
   });
 
-  it('leaves out a column without anything in it', () => {
+  it('omits an empty column', () => {
     expect(formatTable([{ title: 'A' }, { title: 'B' }], [['1', '']])).toEqual(['A', '1']);
   });
 
-  it('keeps to the width of the screen', () => {
+  it('fits the width of the screen', () => {
     expect(formatTable([{ title: 'A' }, { title: 'B' }], [['one', 'a long text']], 10)[1]).toBe('one  a lo…');
   });
 
-  it('shows nothing that a terminal would obey', () => {
+  it('shows no control characters', () => {
     expect(formatTable([{ title: 'A' }], [['\x1b[31mred\r\n\u202e']])[1]).toBe('\\u{1b}[31mred\\r\\n\\u{202e}');
   });
 });
 
-it('knows how wide text is on a screen', () => {
+it('measures the width of text on a screen', () => {
   expect(['abc', 'é', 'e\u0301', '日本', '🎉', '\x1b[1mbold\x1b[22m'].map(displayWidth)).toEqual([3, 1, 1, 4, 2, 4]);
   expect(cutToWidth('日本語', 4)).toBe('日…');
 });

@@ -18,16 +18,16 @@ it('writes durations for people', () => {
   expect(times.map(formatDuration)).toEqual(['0.0 s', '1.2 s', '59 s', '1 min', '1 h', '2 days']);
 });
 
-it('tells how long ago something was, also where the clock was set back', () => {
+it('shows how long ago something was, also after the clock was set back', () => {
   expect(formatAgo(1000, 4500)).toBe('3.5 s ago');
   expect(formatAgo(5000, 1000)).toBe('0.0 s ago');
 });
 
-it('writes times as this machine has them', () => {
+it('shows local times', () => {
   expect(formatTime(new Date(2026, 2, 4, 5, 6, 7).getTime())).toBe('2026-03-04 05:06:07');
 });
 
-it('keeps text on one line, without what a terminal would obey', () => {
+it('keeps text on one line, without control characters', () => {
   expect(escapeControls('a\nb\x1b[0m é 🎉 \ud800')).toBe('a\\nb\\u{1b}[0m é 🎉 \ufffd');
   // What turns the direction of writing, and what takes no room at all.
   expect(escapeControls('a\u202eb\u061cc\u200bd\u{e0041}👩\u200d💻')).toBe(
@@ -35,7 +35,7 @@ it('keeps text on one line, without what a terminal would obey', () => {
   );
 });
 
-it('quotes a word as a shell takes it', () => {
+it('quotes a word for a shell', () => {
   expect(['ada', 'a b', "it's", '', '-x'].map(shellQuote)).toEqual(['ada', "'a b'", "'it'\\''s'", "''", '-x']);
 });
 

@@ -47,7 +47,7 @@ describe('flags from the table', () => {
     ['--redis', 'rediss://ada:hush@127.0.0.1:6379/1', 'CELLA_REDIS'],
     ['--index', 'https://hush@packages.example/simple', 'CELLA_INDEX'],
     ['--extra-index', 'https://ada:hush@packages.example/simple', 'CELLA_EXTRA_INDEX'],
-  ])('refuse %s with a password, do not repeat it, and say where it can stand', (flag, address, variable) => {
+  ])('refuse %s with a password, do not repeat it, and say where to put it', (flag, address, variable) => {
     let refusal: unknown;
     try {
       flagsOf(flag, address);
@@ -60,7 +60,7 @@ describe('flags from the table', () => {
 });
 
 describe('givenSettings', () => {
-  it('has what was typed, under the names of the table, in its groups', () => {
+  it('has the given flags, under the names of the table, in their groups', () => {
     const flags = flagsOf('--idle', '2', '--no-flush', '--tools', 'a');
     const { idleMs, flushResults, maxKernels } = serverSettings;
     const group = { idleMs, more: { flushResults, maxKernels } };
@@ -78,7 +78,7 @@ describe('resolveSetting', () => {
     expect(resolveSetting(serverSettings.logFile, undefined)).toBeUndefined();
   });
 
-  it('names the variable that is wrong, and the flag to use instead', () => {
+  it('names an invalid variable, and the flag to use instead', () => {
     const read = () => resolveSetting(serverSettings.port, undefined, { CELLA_PORT: 'http' });
     expect(read).toThrow('CELLA_PORT is "http". It must be a port');
     expect(read).toThrow(expect.objectContaining({ advice: 'Correct it, or use --port.' }));

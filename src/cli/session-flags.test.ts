@@ -27,7 +27,7 @@ describe('parseMegabytes', () => {
 });
 
 describe('sessionOptions', () => {
-  it('asks for a sandbox where nothing is said', () => {
+  it('requests a sandbox by default', () => {
     expect(sessionOptions({}, defaults)).toEqual({ dataDir: '/data', sandbox: 'on', typed: [] });
   });
 
@@ -39,7 +39,7 @@ describe('sessionOptions', () => {
     expect(sessionOptions(flags, environment)).toMatchObject(won);
   });
 
-  it('hands limits and folders on', () => {
+  it('passes on limits and folders', () => {
     const options = sessionOptions({ memory: 64, cwd: 'here', network: 'host' }, defaults);
     expect(options).toMatchObject({
       limits: { memoryMb: 64 },
@@ -48,7 +48,7 @@ describe('sessionOptions', () => {
     });
   });
 
-  it('leaves the Python of the environment to the executors that use one', () => {
+  it('passes CELLA_PYTHON only to executors that use it', () => {
     const environment = { ...defaults, python: 'python-env', executor: 'in-process' };
     const own = { dataDir: '/data', executor: 'in-process', sandbox: 'on', typed: [] };
     expect(sessionOptions({}, environment)).toEqual(own);
@@ -56,13 +56,13 @@ describe('sessionOptions', () => {
     expect(sessionOptions({ python: 'mine' }, environment)).toMatchObject({ python: 'mine' });
   });
 
-  it('does not promise what it cannot keep: no network without a sandbox', () => {
+  it('refuses a promise that it cannot keep: no network without a sandbox', () => {
     expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
     expect(() => sessionOptions({ sandbox: 'off', network: { allow: ['a.org'] } }, defaults)).toThrow('nothing keeps');
     expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
   });
 
-  it('reads a network: none, all of it, or some hosts in their one spelling', () => {
+  it('reads a network: none, all of it, or a normalized list of hosts', () => {
     expect(parseNetwork('none')).toBe('none');
     expect(parseNetwork('host')).toBe('host');
     expect(parseNetwork('allow:PyPI.org,*.example.org:8443')).toEqual({ allow: ['pypi.org', '*.example.org:8443'] });
@@ -74,7 +74,7 @@ describe('sessionOptions', () => {
     }
   });
 
-  it('does not promise what it cannot keep: a limit of memory without a sandbox', () => {
+  it('refuses a promise that it cannot keep: a memory limit without a sandbox', () => {
     expect(() => sessionOptions({ sandbox: 'off', memory: 64 }, defaults)).toThrow('nothing limits the memory');
     expect(sessionOptions({ sandbox: 'on', memory: 64 }, defaults).limits).toEqual({ memoryMb: 64 });
   });
@@ -95,7 +95,7 @@ describe('executorOptionsOf', () => {
     expect(toExecutorOptions(flags, variables)).toEqual(flags);
   });
 
-  it('leaves variables about containers out where another executor is chosen', () => {
+  it('ignores variables about containers if another executor is chosen', () => {
     expect(toExecutorOptions({ executor: 'in-process' }, variables)).toEqual({ executor: 'in-process' });
     expect(toExecutorOptions({}, { ...variables, executor: undefined })).toEqual({});
   });
@@ -106,7 +106,7 @@ describe('executorOptionsOf', () => {
     [{ executor: 'in-process', image: 'mine' } as const, '--image cannot be used with the executor in-process'],
   ])('refuses %j', (flags, problem) => expect(() => toExecutorOptions(flags, {})).toThrow(problem));
 
-  it('tells a variable that names no executor', () => {
+  it('reports a variable with an unknown executor', () => {
     const wrong = () => toExecutorOptions({}, { executor: 'docker' });
     expect(wrong).toThrow('CELLA_EXECUTOR is "docker"');
     expect(toExecutorOptions({ executor: 'subprocess' }, { executor: 'docker' })).toEqual({ executor: 'subprocess' });
@@ -129,7 +129,7 @@ describe('packageOptionsOf', () => {
     expect(resolvePackages({}, { packages })).toEqual({ extraIndexes: [], wheelFolders: ['/env'], noIndex: true });
   });
 
-  it('--no-index leaves out the index of the environment', () => {
+  it('--no-index removes the index of the environment', () => {
     const packages = { index, extraIndexes: [index] };
     expect(resolvePackages({ index: false }, { packages })).toEqual({
       extraIndexes: [],

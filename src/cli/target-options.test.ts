@@ -16,7 +16,7 @@ const defaults = { dataDir: '/data' };
 const url = 'https://cella.example';
 
 describe('whereOf', () => {
-  it('takes the server of a flag, or of a variable, with the token for it', () => {
+  it('uses the server of a flag or a variable, with its token', () => {
     expect(resolveTarget({}, defaults)).toEqual({ dataDir: '/data' });
     expect(resolveTarget({ url, tokenFile: 'token' }, { ...defaults, serverToken: 'other' })).toEqual({
       dataDir: '/data',
@@ -26,7 +26,7 @@ describe('whereOf', () => {
     expect(resolveTarget({}, environment)).toMatchObject({ server: { url, token: 'secret' } });
   });
 
-  it('takes a storage that is named by hand for what is meant, whatever variables say', () => {
+  it('prefers a storage that is named by flags, whatever variables say', () => {
     const environment = { ...defaults, serverUrl: url };
     expect(resolveTarget({ data: '/mine' }, environment)).toEqual({ dataDir: '/mine' });
     expect(resolveTarget({ redis: 'redis://host' }, environment)).toMatchObject({ redis: { url: 'redis://host' } });
@@ -38,14 +38,14 @@ describe('whereOf', () => {
     expect(() => resolveTarget({ tokenFile: 'x' }, defaults)).toThrow('--token-file needs --url');
   });
 
-  it('can be typed again', () => {
+  it('can be used as flags again', () => {
     expect(formatTargetFlags({ url, tokenFile: 'my token' })).toBe(` --url ${url} --token-file 'my token'`);
     expect(formatTargetFlags({ data: 'here' })).toBe(' --data here');
   });
 });
 
 describe('typedFlags', () => {
-  it('are those that were typed, and not what has a default', () => {
+  it('are only the given flags, without defaults', () => {
     expect(explicitFlags({ runtimeDeps: true })).toEqual([]);
     expect(explicitFlags({ cwd: '/x', memory: 64, index: false, runtimeDeps: false })).toEqual([
       ...['--cwd', '--memory', '--no-index', '--no-runtime-deps'],
@@ -57,12 +57,12 @@ describe('typedFlags', () => {
 const redisUrl = 'redis://127.0.0.1:6379';
 
 describe('storagePlaceOf', () => {
-  it('is the data folder where nothing is said', () => {
+  it('is the data folder by default', () => {
     expect(resolveStorage({}, defaults)).toEqual({ dataDir: '/data' });
     expect(resolveStorage({ data: '/mine' }, defaults)).toEqual({ dataDir: '/mine' });
   });
 
-  it('is Redis where its address is a flag, or where it is chosen', () => {
+  it('is Redis if its address is a flag, or if it is chosen', () => {
     expect(resolveStorage({ redis: redisUrl }, defaults)).toEqual({ dataDir: '/data', redis: { url: redisUrl } });
     const environment = { ...defaults, storage: 'redis', redis: redisUrl, prefix: 'team' };
     expect(resolveStorage({}, environment)).toEqual({ dataDir: '/data', redis: { url: redisUrl, prefix: 'team' } });
@@ -85,8 +85,8 @@ describe('storagePlaceOf', () => {
   });
 });
 
-describe('what is shown of a storage', () => {
-  it('never holds a password', () => {
+describe('the description of a storage', () => {
+  it('never contains a password', () => {
     const secret = 'redis://ada:s3cret/@w@host:6379/2';
     expect(describeTarget({ dataDir: '/', redis: { url: secret } })).not.toContain('s3cret');
     expect(formatStorageFlags({ redis: 'rediss://:s3cret@host', data: 'my data' })).toBe(
@@ -117,14 +117,14 @@ describe('parsePlace', () => {
 });
 
 it.each(['/backup', 'redis://127.0.0.1:6379', 'redis://host:1/2?prefix=team', 'redis://host:1/?prefix=a:b'])(
-  'what is shown of %s names it again',
+  'the description of %s is valid input',
   (text) => {
     const target = parseStorageUrl(text, '/data');
     expect(parseStorageUrl(formatStorageUrl(target), '/data')).toEqual(target);
   },
 );
 
-it('what is shown of a target has its prefix and no password', () => {
+it('the description of a target has its prefix and no password', () => {
   const target = { dataDir: '/data', redis: { url: 'redis://:s3cret@host:1', prefix: 'team' } };
   expect(formatStorageUrl(target)).toBe('redis://:***@host:1/?prefix=team');
 });
@@ -132,7 +132,7 @@ it('what is shown of a target has its prefix and no password', () => {
 describe('isSame', () => {
   const target = (text: string) => parseStorageUrl(text, '/data');
 
-  it('sees through spellings', () => {
+  it('recognizes different spellings', () => {
     expect(isSameStorage(target('/a/../b'), target('/b'))).toBe(true);
     expect(
       isSameStorage(
@@ -145,6 +145,6 @@ describe('isSame', () => {
   });
 });
 
-it('a folder that is not there is no source', () => {
+it('a missing folder is no source', () => {
   expect(() => checkSourceFolder({ dataDir: '/nowhere/at/all' })).toThrow('There is no folder');
 });

@@ -25,4 +25,4 @@ async function typed(api: ApiClient, session: SessionApiClient): Promise<void> {
   void wrong;
 }
 
-it('is checked by the compiler', () => expect(typed).toBeTypeOf('function'));
+it('is checked at compile time', () => expect(typed).toBeTypeOf('function'));

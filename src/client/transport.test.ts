@@ -9,7 +9,7 @@ it.each([
   ['/', '/v1/sessions?limit=2'],
   ['/cella', '/cella/v1/sessions?limit=2'],
   ['/of/ours/', '/of/ours/v1/sessions?limit=2'],
-])('asks below the path that the address has: %j', async (path, expected) => {
+])('requests paths below that of the address: %j', async (path, expected) => {
   const asked: (string | undefined)[] = [];
   await using server = await listen(({ url }) => asked.push(url));
   const transport = new WebTransport(`${server.url}${path}`, 'secret');
@@ -18,7 +18,7 @@ it.each([
   expect(transport.address).toBe(`${server.url}${path.replace(/\/$/, '')}`);
 });
 
-it('opens WebSockets below the path that the address has', async () => {
+it('opens WebSockets below the path of the address', async () => {
   await using server = await listen(() => {});
   const upgraded = once(server.server, 'upgrade');
   const socket = new WebTransport(`${server.url}/cella`, 'secret').socket('/v1/sessions/x/ws?after=3');

@@ -28,14 +28,14 @@ const unknown = [
   { type: 'heartbeat', everyMs: 'often' },
 ];
 
-test('a frame that is not known does not end a terminal: only its exit does', async () => {
+test('an unknown frame does not end a terminal: only its exit does', async () => {
   const api = await clientOf(...unknown, { type: 'exit', code: 3 });
   const terminal = await openRemoteTerminal(api, 'ses_1', { cols: 80, rows: 24 }, new AbortController().signal);
   expect(await terminal.exited).toEqual({ code: 3 });
   await terminal.close();
 });
 
-test('a frame that is not known does not end who follows events', async () => {
+test('an unknown frame does not end a follower of events', async () => {
   const event = { type: 'trimmed', throughSeq: 4 };
   const api = await clientOf(...unknown, event);
   const over = new AbortController();

@@ -24,7 +24,7 @@ function runner() {
   return { stdout, exit, lines };
 }
 
-test('the end of the runner is told although its output stays open, after what it has written', async () => {
+test('the end of the runner is reported after its output, even if the output stays open', async () => {
   const { stdout, exit, lines } = runner();
   stdout.write('{"n": 1}\n');
   expect(await lines.next()).toEqual({ value: { n: 1 }, done: false });
@@ -34,7 +34,7 @@ test('the end of the runner is told although its output stays open, after what i
   expect(await lines.next()).toEqual({ value: undefined, done: true });
 }, 10_000);
 
-test.each(['', '\ufeff'])('a line that would take long to parse ends it, also behind "%s"', async (mark) => {
+test.each(['', '\ufeff'])('a line that is expensive to parse ends it, also after "%s"', async (mark) => {
   const { stdout, exit, lines } = runner();
   stdout.end(`${mark}[${'[],'.repeat(200_000)}[]]\n`);
   exit.resolve({ code: 0 });

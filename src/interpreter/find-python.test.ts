@@ -27,19 +27,19 @@ test('the kernel package is where its entry point is', async () => {
 });
 
 describe('finding a Python', () => {
-  test('a real program is taken before a shim that comes first on PATH', async () => {
+  test('a real program is preferred to a shim that comes first on PATH', async () => {
     await program('shims/python3', '#!/bin/sh\nexec python3\n');
     const real = await program('real/python3', '\x7fELF');
     expect(await findPython(undefined, [join(folder, 'shims'), join(folder, 'real')].join(delimiter))).toBe(real);
   });
 
-  test('where all are shims the first is taken', async () => {
+  test('if all are shims, the first is used', async () => {
     const first = await program('a/python3', '#!/bin/sh\n');
     await program('b/python3', '#!/bin/sh\n');
     expect(await findPython(undefined, [join(folder, 'a'), join(folder, 'b')].join(delimiter))).toBe(first);
   });
 
-  test('a bare name is looked up on PATH, past what cannot be run', async () => {
+  test('a bare name is looked up on PATH, skipping files that cannot be run', async () => {
     await program('a/py', '\x7fELF', 0o644);
     await mkdir(join(folder, 'b/py'), { recursive: true });
     const real = await program('c/py', '\x7fELF');
@@ -47,13 +47,13 @@ describe('finding a Python', () => {
     expect(await findPython('py', path)).toBe(real);
   });
 
-  test('a relative entry of PATH is not looked into', async () => {
+  test('a relative entry of PATH is not searched', async () => {
     await expect(findPython('python3', ['.', 'bin', ''].join(delimiter))).rejects.toMatchObject({
       code: 'PYTHON_NOT_FOUND',
     });
   });
 
-  test('a path is taken as it is, and what was looked for is told', async () => {
+  test('a path is used unchanged, and errors name what was searched for', async () => {
     const link = join(folder, 'link');
     await symlink(python, link);
     expect(await findPython(link)).toBe(link);
@@ -67,7 +67,7 @@ describe('finding a Python', () => {
 });
 
 describe('asking an interpreter about itself', () => {
-  test('its version and the folders it loads from', async () => {
+  test('reports its version and the folders that it loads from', async () => {
     const facts = await probePython(python);
     expect(facts.version[0]).toBe(3);
     expect(facts.executable).toMatch(/^\//);
@@ -85,7 +85,7 @@ describe('asking an interpreter about itself', () => {
     },
   );
 
-  test('it is run once, however often it is asked', async () => {
+  test('runs it once, however often it is asked', async () => {
     const counter = join(folder, 'count');
     const path = await program('counting', `#!/bin/sh\necho x >> ${counter}\nexec ${python} "$@"\n`);
     await Promise.all([probePython(path), probePython(path)]);
@@ -93,7 +93,7 @@ describe('asking an interpreter about itself', () => {
     expect(await readFile(counter, 'utf8')).toBe('x\n');
   });
 
-  test('a failure is not remembered', async () => {
+  test('does not cache a failure', async () => {
     const path = await program('mended', '#!/bin/sh\necho broken >&2\nexit 3\n');
     await expect(probePython(path)).rejects.toThrow('broken');
     await program('mended', `#!/bin/sh\nexec ${python} "$@"\n`);

@@ -5,7 +5,7 @@ import type { Manifest } from '../protocol/kernel-state.ts';
 import { Autosave } from './autosave.ts';
 import type { DurableCheckpoints } from './durable-checkpoints.ts';
 
-test('of many kernels that came to rest together, a few at a time are copied to be saved, and every one is', async () => {
+test('of many kernels that become idle together, a few at a time are saved, and finally every one', async () => {
   const kernels = 20 * availableParallelism();
   const saved: number[] = [];
   let copies = 0;

@@ -32,7 +32,7 @@ async function archiveAt(clock: () => number): Promise<DurableCheckpoints> {
   return new DurableCheckpoints(storage.checkpoints, 'agent', { limitBytes: 1e6, seconds: 5, clock });
 }
 
-test('a clock that is set back changes neither which save is the newest nor makes one younger than now', async () => {
+test('a clock that is set back changes neither which save is newest nor its minimum age', async () => {
   let now = 1_700_000_000_000;
   const durableCheckpoints = await archiveAt(() => now);
   const text = { now: 'first' };
@@ -47,7 +47,7 @@ test('a clock that is set back changes neither which save is the newest nor make
   expect((await durableCheckpoints.write(kernel, { kind: 'save', execution: 3 })).createdAt).toBe(0);
 });
 
-test('the newest two automatic saves are kept, and every checkpoint that was asked for', async () => {
+test('the newest two automatic saves are kept, and every requested checkpoint', async () => {
   const durableCheckpoints = await archiveAt(Date.now);
   const kernel = kernelWith({ now: 'text' });
   const asked = await durableCheckpoints.write(kernel, { kind: 'checkpoint', name: 'mine', execution: 0 });

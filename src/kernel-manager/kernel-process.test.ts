@@ -26,7 +26,7 @@ function kernelProcess(): KernelProcess {
 
 const checkpoint = (snapshot: number) => ({ snapshot, id: `checkpoint-${snapshot}`, createdAt: 0, execution: 0 });
 
-test('an environment that takes its time to end takes no snapshot of the next one with it', async () => {
+test('an environment that ends slowly does not drop snapshots of the next one', async () => {
   const kernel = kernelProcess();
   const [old, next] = [fakeEnvironment(), fakeEnvironment()];
   kernel.useEnvironment(new SharedEnvironment(old.environment));

@@ -24,7 +24,7 @@ function calls() {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('a call with a large reply begins when the kernel has taken the one before; others do not wait', async () => {
+test('a call with a large reply begins when the kernel has accepted the one before; others do not wait', async () => {
   const { begun, replied, start } = calls();
   start(1, 'artifacts.read');
   start(2, 'artifacts.list');
@@ -36,7 +36,7 @@ test('a call with a large reply begins when the kernel has taken the one before;
   expect(begun).toEqual(['tools.call', 'artifacts.read', 'artifacts.list']);
 });
 
-test('calls that wait are not begun for a kernel that is dead', async () => {
+test('waiting calls do not begin for a dead kernel', async () => {
   const { begun, replied, start, hostCalls } = calls();
   start(1, 'artifacts.read');
   start(2, 'artifacts.read');
@@ -47,7 +47,7 @@ test('calls that wait are not begun for a kernel that is dead', async () => {
   expect(begun).toEqual(['artifacts.read']);
 });
 
-test('a reply that is too large for the connection is a refusal', async () => {
+test('a reply that is too large for the connection becomes an error', async () => {
   const { replied, start } = calls();
   start(1, 'skills.search');
   await settled();
@@ -55,7 +55,7 @@ test('a reply that is too large for the connection is a refusal', async () => {
   expect(replied[0]?.bytes).toBeLessThan(1000);
 });
 
-test('a large reply is encoded with turns for others, and all of it', async () => {
+test('a large reply is encoded completely, with turns for other work', async () => {
   const item = Object.fromEntries(Array.from({ length: 2000 }, (_, number) => [`key${number}`, [number, 'text']]));
   const value = { texts: ['\udc80'.repeat(3_000_000), 'x\ud83d\ude00'.repeat(400_000)], items: Array(400).fill(item) };
   const payloads: Buffer[] = [];

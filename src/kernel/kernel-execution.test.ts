@@ -21,7 +21,7 @@ afterEach(() => {
 });
 
 describe('a stop clock', () => {
-  it('tells of the timeout once', async () => {
+  it('reports the timeout once', async () => {
     start(1000);
     await pass(999);
     expect(told).toEqual([]);
@@ -31,7 +31,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['timeout']);
   });
 
-  it('kills when the grace period is over', async () => {
+  it('kills after the grace period', async () => {
     const clock = start(1000);
     await pass(1000);
     clock.startGrace();
@@ -41,7 +41,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['timeout', 'kill']);
   });
 
-  it('with no limit never tells of a timeout, and still kills after a grace period', async () => {
+  it('without a limit never reports a timeout, and still kills after a grace period', async () => {
     const clock = start(0);
     await pass(1_000_000);
     expect(told).toEqual([]);
@@ -50,7 +50,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['kill']);
   });
 
-  it('stands still while a person is asked', async () => {
+  it('is paused while a person is asked', async () => {
     const clock = start(1000);
     await pass(600);
     clock.pause();
@@ -63,7 +63,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['timeout']);
   });
 
-  it('stands still once, however often it is paused', async () => {
+  it('is paused once, however often it is asked to', async () => {
     const clock = start(1000);
     await pass(500);
     clock.pause();
@@ -77,7 +77,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['timeout']);
   });
 
-  it('has one grace period, which no second stop makes longer, and in which no timeout is told', async () => {
+  it('has one grace period, which a second stop does not extend, and in which no timeout is reported', async () => {
     const clock = start(1000);
     clock.startGrace();
     await pass(60);
@@ -90,7 +90,7 @@ describe('a stop clock', () => {
     expect(told).toEqual(['kill']);
   });
 
-  it('tells nothing after it is stopped', async () => {
+  it('reports nothing after it is stopped', async () => {
     const clock = start(1000);
     clock.startGrace();
     clock.stop();
@@ -111,7 +111,7 @@ async function all<T>(queue: AsyncIterable<T>): Promise<T[]> {
 }
 
 describe('an event queue', () => {
-  it('gives events in their order and the last one at the end', async () => {
+  it('returns events in order and the last one at the end', async () => {
     const queue = new EventQueue<number>();
     queue.push(1, 1);
     queue.push(2, 1);
@@ -130,7 +130,7 @@ describe('an event queue', () => {
     expect(await reading).toEqual([1, 2]);
   });
 
-  it('says that it is full at one megabyte, and tells once when there is room again', async () => {
+  it('is full at one megabyte, and reports once when there is room again', async () => {
     let rooms = 0;
     const queue = new EventQueue<number>();
     queue.attach({ onRoom: () => rooms++ });
@@ -146,7 +146,7 @@ describe('an event queue', () => {
     expect(queue.push(4, 1)).toBe(true);
   });
 
-  it('loses nothing of a slow reader, however full it is', async () => {
+  it('loses nothing for a slow reader, however full it is', async () => {
     const queue = new EventQueue<number>();
     for (let index = 0; index < 20; index++) queue.push(index, MB);
     queue.end(20);
@@ -154,7 +154,7 @@ describe('an event queue', () => {
     expect(queue.lost).toBe(0);
   });
 
-  it('never holds up a writer whose reader has left', async () => {
+  it('never blocks a writer whose reader has stopped', async () => {
     let rooms = 0;
     const queue = new EventQueue<number>();
     queue.attach({ onRoom: () => rooms++ });
@@ -165,7 +165,7 @@ describe('an event queue', () => {
     expect(queue.push(3, 100 * MB)).toBe(true);
   });
 
-  it('tells what a reader leaves behind unread', async () => {
+  it('reports the events that a reader leaves unread', async () => {
     const left: number[] = [];
     const queue = new EventQueue<number>();
     queue.attach({ onRoom: () => {}, onUnread: (items) => left.push(...items) });
@@ -175,7 +175,7 @@ describe('an event queue', () => {
     expect(queue.abandoned).toBe(true);
   });
 
-  it('that is drained makes room at once, loses what is over eight megabytes, and counts it', async () => {
+  it('that is drained makes room at once, drops events over eight megabytes, and counts them', async () => {
     let rooms = 0;
     const queue = new EventQueue<string>();
     queue.attach({ onRoom: () => rooms++ });
@@ -190,7 +190,7 @@ describe('an event queue', () => {
     expect(await all(queue)).toEqual(['kept', 'kept too', 'small', 'result']);
   });
 
-  it('gives what came before a failure, and then throws it', async () => {
+  it('returns events before a failure, and then throws it', async () => {
     const queue = new EventQueue<number>();
     queue.push(1, 1);
     queue.fail(new Error('broken'));
@@ -203,7 +203,7 @@ describe('an event queue', () => {
     expect(seen).toEqual([1]);
   });
 
-  it('takes nothing after its end', async () => {
+  it('accepts nothing after its end', async () => {
     const queue = new EventQueue<number>();
     queue.end(1);
     queue.push(2, 1);

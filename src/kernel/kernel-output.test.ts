@@ -96,7 +96,7 @@ function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 }
 
 describe('an output stream', () => {
-  it('is text between marks, wherever its chunks are cut', () => {
+  it('is text between markers, wherever its chunks are cut', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'grapheme' }),
       fc.constantFrom('\u00ff', 'ÿÿÿ', '😀'),
@@ -115,7 +115,7 @@ describe('an output stream', () => {
     );
   });
 
-  it('keeps a mark whole that is split at any byte', () => {
+  it('keeps a marker whole that is split at any byte', () => {
     const bytes = Buffer.concat([Buffer.from('before'), mark, Buffer.from('after')]);
     for (let at = 0; at <= bytes.length; at++) {
       const { pipe, text } = open();
@@ -135,7 +135,7 @@ describe('an output stream', () => {
     }
   });
 
-  it('delivers the start of a mark that turns out to be text', () => {
+  it('delivers the start of a marker that turns out to be text', () => {
     const { pipe, text } = open();
     pipe.write(mark.subarray(0, 5));
     expect(text()).toBe('');
@@ -143,7 +143,7 @@ describe('an output stream', () => {
     expect(text()).toBe(`${mark.subarray(0, 5).toString()}x`);
   });
 
-  it('delivers the start of a mark as text when the execution is over', () => {
+  it('delivers the start of a marker as text when the execution is over', () => {
     const { pipe, stream, text } = open();
     pipe.write(Buffer.concat([Buffer.from('a'), mark.subarray(0, 15)]));
     expect(text()).toBe('a');
@@ -158,7 +158,7 @@ describe('an output stream', () => {
     expect(text()).toBe('\ufffd');
   });
 
-  it('does not know the mark of an execution that is over', () => {
+  it('does not recognize the marker of an execution that is over', () => {
     const { pipe, stream, text } = open();
     stream.finish();
     pipe.write(mark);
@@ -166,7 +166,7 @@ describe('an output stream', () => {
     expect(text()).toBe(mark.toString());
   });
 
-  it('holds back what follows a mark until its frame is handled', () => {
+  it('holds back output after a marker until its frame is handled', () => {
     const { pipe, handle, seen } = open({ held: true });
     pipe.write(Buffer.concat([Buffer.from('one'), mark, Buffer.from('two'), mark, Buffer.from('three')]));
     expect(seen).toEqual(['one']);
@@ -179,7 +179,7 @@ describe('an output stream', () => {
     expect(pipe.reading).toBe(true);
   });
 
-  it('stops reading while its reader is slow, and goes on where it was', () => {
+  it('stops reading while its reader is slow, and resumes there', () => {
     let full = true;
     const { pipe, stream, text } = open({ full: () => full });
     pipe.write('one ');
@@ -207,7 +207,7 @@ describe('an output stream', () => {
     expect(text()).toBe('one <mark 1>two ');
   });
 
-  it('counts as having reached every mark when it has ended', async () => {
+  it('counts as having reached every marker when it has ended', async () => {
     const { pipe, stream } = open();
     expect(stream.reached(1)).toBe(false);
     pipe.end();
@@ -215,7 +215,7 @@ describe('an output stream', () => {
     expect(stream.reached(5)).toBe(true);
   });
 
-  it('goes on without a mark that the code has swallowed', () => {
+  it('continues without a marker that the code has swallowed', () => {
     const { pipe, stream, text } = open({ held: true });
     pipe.write('one');
     expect(stream.reached(1)).toBe(false);
@@ -224,8 +224,8 @@ describe('an output stream', () => {
     expect(text()).toBe('onetwo');
   });
 
-  describe('with labelled pieces', () => {
-    it('tells which execution they belong to, wherever its chunks are cut', () => {
+  describe('with tagged pieces', () => {
+    it('assigns them to their execution, wherever its chunks are cut', () => {
       const piece = fc.oneof(
         fc.string({ unit: 'grapheme' }),
         fc.record({ owner: fc.integer({ min: 1, max: 9 }), text: fc.string({ unit: 'grapheme', minLength: 1 }) }),
@@ -251,14 +251,14 @@ describe('an output stream', () => {
       );
     });
 
-    it('keeps a character whole that one of them cuts in two', () => {
+    it('keeps a character whole that is split between two of them', () => {
       const { pipe, text } = open();
       const [one, other] = [Buffer.from('é').subarray(0, 1), Buffer.from('é').subarray(1)];
       pipe.write(Buffer.concat([one, labelled(1, 'between'), other]));
       expect(text()).toBe(`${by(1, 'between')}é`);
     });
 
-    it('waits for the rest of one that comes in parts, also when the execution is over', () => {
+    it('waits for the rest of a partial one, also when the execution is over', () => {
       const { pipe, stream, text } = open();
       const bytes = labelled(1, 'late');
       pipe.write(bytes.subarray(0, 18));
@@ -267,7 +267,7 @@ describe('an output stream', () => {
       expect(text()).toBe(by(1, 'late'));
     });
 
-    it('takes one whose rest never comes for text', () => {
+    it('treats an incomplete one as text', () => {
       const { pipe, stream, text } = open();
       pipe.write(labelled(1, 'cut', 100));
       stream.finish();
@@ -276,13 +276,13 @@ describe('an output stream', () => {
       expect(text()).toMatch(/cut$/);
     });
 
-    it('takes one that is longer than any for text', () => {
+    it('treats one over the maximum length as text', () => {
       const { pipe, text } = open();
       pipe.write(labelled(1, 'forged', 65_000));
       expect(text()).toMatch(/forged$/);
     });
 
-    it('says nothing before the label is known', () => {
+    it('delivers nothing before the tag is known', () => {
       const { pipe, stream, text } = open({ unknown: true });
       pipe.write(labelled(1, 'early'));
       expect(text()).toBe('');
@@ -290,7 +290,7 @@ describe('an output stream', () => {
       expect(text()).toBe(by(1, 'early'));
     });
 
-    it('holds one back while its reader is slow', () => {
+    it('delays one while its reader is slow', () => {
       let full = true;
       const { pipe, stream, text } = open({ full: () => full });
       pipe.write(Buffer.concat([Buffer.from('one '), labelled(1, 'two')]));

@@ -26,7 +26,7 @@ function saving(isPaused: () => Promise<boolean>) {
   return { unanswered, request: asked as unknown as PendingKernelRequest };
 }
 
-test('a save has all its time where the kernel is not held still', async () => {
+test('a save has its full time if the kernel is not stopped', async () => {
   const { unanswered } = saving(async () => false);
   await vi.advanceTimersByTimeAsync(64_000);
   expect(unanswered).not.toHaveBeenCalled();
@@ -34,7 +34,7 @@ test('a save has all its time where the kernel is not held still', async () => {
   expect(unanswered).toHaveBeenCalledOnce();
 });
 
-test('a save is given up after a while where the kernel is held still', async () => {
+test('a save is given up after a while if the kernel is stopped', async () => {
   let held = false;
   const { unanswered } = saving(async () => held);
   await vi.advanceTimersByTimeAsync(15_000);
@@ -45,7 +45,7 @@ test('a save is given up after a while where the kernel is held still', async ()
   expect(unanswered).toHaveBeenCalledOnce();
 });
 
-test('a save that ends while somebody looks at the kernel is over', async () => {
+test('a save that ends during a check of the kernel is over', async () => {
   const look = Promise.withResolvers<boolean>();
   const { unanswered, request } = saving(() => look.promise);
   await vi.advanceTimersByTimeAsync(10_000);

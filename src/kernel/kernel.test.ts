@@ -54,7 +54,7 @@ const hello = {
 
 const turns = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('why a kernel could not be closed in is told, also where its end is known before', async () => {
+test('the reason why a kernel could not be isolated is reported, even if its end is known before', async () => {
   const { kernel, exit, say, hangUp } = scripted();
   exit({ code: 1 });
   await turns();
@@ -64,7 +64,7 @@ test('why a kernel could not be closed in is told, also where its end is known b
   await kernel.died;
 });
 
-test('a kernel that could not be isolated and could not report it is not taken for one without memory', async () => {
+test('a kernel that could not be isolated and could not report it does not count as out of memory', async () => {
   const start = scripted();
   start.exit({ code: ExitCode.notIsolated });
   start.hangUp();
@@ -83,13 +83,13 @@ test('a kernel that ends without a word has died', async () => {
   await expect(kernel.ready).rejects.toMatchObject({ code: 'KERNEL_DIED' });
 });
 
-test('a kernel whose connection somebody else holds is not waited for without end', async () => {
+test('a kernel whose connection another process holds is not waited for forever', async () => {
   const { kernel, exit } = scripted();
   exit({ signal: 'SIGKILL' });
   await expect(kernel.ready).rejects.toMatchObject({ code: 'KERNEL_DIED' });
 });
 
-test('what a kernel answers after it was killed is no sign of life: its cell ends with it, and no other begins there', async () => {
+test('an answer of a kernel that was killed has no effect: its cell ends with it, and no other begins there', async () => {
   const { kernel, killed, exit, say, hangUp } = scripted();
   say(hello);
   await kernel.ready;
@@ -104,7 +104,7 @@ test('what a kernel answers after it was killed is no sign of life: its cell end
   expect(await result).toMatchObject({ status: 'timeout', death: { signal: 'SIGKILL' } });
 });
 
-test('a kernel is read no further while 64 MiB of its frames wait for output that has not come', async () => {
+test('a kernel is not read while 64 MiB of its frames wait for output', async () => {
   const { kernel, exit, say, hangUp, isPaused } = scripted({ output: unending });
   say(hello);
   await kernel.ready;

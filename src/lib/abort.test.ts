@@ -21,7 +21,7 @@ test('does not act after it was disposed, nor without a signal', () => {
   expect(acted).toBe(0);
 });
 
-test('an abort ends the waiting, with the error that it is given, and not the work', async () => {
+test('an abort ends the wait with the given error, and not the work', async () => {
   const controller = new AbortController();
   const work = Promise.withResolvers<string>();
   const waiting = raceAbort(work.promise, controller.signal, () => new Error('given up'));

@@ -24,13 +24,13 @@ async function attempts(backoff: Backoff): Promise<number> {
   return await given;
 }
 
-test('tries for as long as was said, and gives up with the error', async () => {
+test('tries until the deadline, and gives up with the error', async () => {
   const waited = await attempts(new Backoff(10_000));
   expect(waited).toBeGreaterThan(8000);
   expect(waited).toBeLessThanOrEqual(10_000);
 });
 
-test('begins again where somebody answered, however long ago the first failure was', async () => {
+test('starts again after an answer, however long ago the first failure was', async () => {
   const backoff = new Backoff(1000);
   await attempts(backoff);
   await expect(backoff.wait(lost)).rejects.toBe(lost);

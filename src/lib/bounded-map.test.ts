@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { BoundedMap } from './bounded-map.ts';
 
-test('the entry that was set longest ago makes room for the next', () => {
+test('the least recently set entry is removed for the next', () => {
   const latest = new BoundedMap<string, number>(2);
   latest.set('a', 1);
   latest.set('b', 2);
@@ -12,7 +12,7 @@ test('the entry that was set longest ago makes room for the next', () => {
   expect([latest.get('a'), latest.get('b'), latest.get('c'), latest.size]).toEqual([3, undefined, 4, 2]);
 });
 
-test('what is taken is told once', () => {
+test('a removed value is returned once', () => {
   const latest = new BoundedMap<string, number>(2);
   latest.set('a', 1);
   expect([latest.take('a'), latest.take('a'), latest.size]).toEqual([1, undefined, 0]);

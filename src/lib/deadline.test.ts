@@ -23,7 +23,7 @@ async function unread(): Promise<Socket> {
 /** As on a machine that gives this process no processor for a while. */
 const stall = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-test('what was said in time is heard first, however late this process comes to hear it', async () => {
+test('an answer in time counts, however late this process reads it', async () => {
   const socket = await unread();
   const late = vi.fn<() => void>();
   const cancel = timeoutAfterIo(20, late);
@@ -35,7 +35,7 @@ test('what was said in time is heard first, however late this process comes to h
   expect(late).not.toHaveBeenCalled();
 });
 
-test('code that has stopped within the grace is not killed, however late its result is read', async () => {
+test('code that stopped within the grace period is not killed, however late its result is read', async () => {
   const socket = await unread();
   const on = { timeout: vi.fn<() => void>(), kill: vi.fn<() => void>() };
   const clock = new ExecutionDeadline({ timeoutMs: 60_000, graceMs: 20 }, on);
@@ -48,7 +48,7 @@ test('code that has stopped within the grace is not killed, however late its res
   expect(on.kill).not.toHaveBeenCalled();
 });
 
-test('where nothing was said, it is told', async () => {
+test('reports silence', async () => {
   await new Promise<void>((resolve) => void timeoutAfterIo(5, resolve));
 });
 

@@ -30,7 +30,7 @@ it('many loops at once share one slice of each turn of the event loop', async ()
   expect(most).toBeLessThan(100);
 });
 
-it('whoever waits goes on in the order in which they came', async () => {
+it('waiting loops continue in order', async () => {
   const order: number[] = [];
   busy(1);
   await giveWay();

@@ -39,7 +39,7 @@ const damaged = fc
   .filter((text) => text.isWellFormed());
 
 describe('JsonScan', () => {
-  it('takes for JSON what JSON.parse takes for it, and nothing else, in whatever pieces it comes', () => {
+  it('accepts exactly what JSON.parse accepts, in any pieces', () => {
     const same = (text: string, cut: number): void => {
       expect(scanned(text, cut) !== undefined, text).toBe(parses(text));
     };
@@ -64,7 +64,7 @@ describe('JsonScan', () => {
       same(text, 1);
   });
 
-  it('tells where the keys and values of the outermost object are', () => {
+  it('reports where the keys and values of the outermost object are', () => {
     const text = ' {"a" : 12 ,"\\u0061":{"b":[{"c":"}"}]}, "e":"f\\\\", "é\\"x":-1e5}';
     const slice = ([from, to]: readonly [number, number]) => Buffer.from(text).toString('utf8', from, to);
     for (let cut = 0; cut < text.length; cut++) {
@@ -75,7 +75,7 @@ describe('JsonScan', () => {
     expect(scanned('[{"a":1}]')?.members).toEqual([]);
   });
 
-  it('refuses what is too deep, has too many keys, or takes too long to parse', () => {
+  it('refuses input that is too deep, has too many keys, or is too expensive to parse', () => {
     expect(scanned('[[[]]]', 0, { ...WIDE, mostDeep: 3 })).toBeDefined();
     expect(scanned('[[[{}]]]', 0, { ...WIDE, mostDeep: 3 })).toBeUndefined();
     expect(scanned('{"a":{"b":1,"c":2}}', 0, { ...WIDE, mostKeys: 1 })).toBeDefined();

@@ -37,14 +37,14 @@ describe('lines', () => {
     );
   });
 
-  test('come out a byte at a time as they do in one piece', () => {
+  test('are the same byte by byte as in one piece', () => {
     const bytes = bytesOf('{"a":"é😀"}\n\nzweite\n');
     const single = Array.from(bytes, (_, at) => bytes.slice(at, at + 1));
     expect(decode(100, single)).toEqual(decode(100, [bytes]));
     expect(decode(100, single)).toEqual(['{"a":"é😀"}', '', 'zweite']);
   });
 
-  test('that are too long give their beginning', () => {
+  test('that are too long return their beginning', () => {
     const bytes = bytesOf('0123456789abcdef\nnext\n');
     for (const size of [1, 7, 10, 11, bytes.length]) {
       const splitter = new LineSplitter(10);
@@ -60,7 +60,7 @@ describe('lines', () => {
     }
   });
 
-  test('of 100 MB are told of once, while nothing of them is held', () => {
+  test('of 100 MB are reported once, and not held in memory', () => {
     const decoder = new LineSplitter(1024);
     const chunk = new Uint8Array(64 * 1024).fill(0x78);
     let cuts = 0;
@@ -73,7 +73,7 @@ describe('lines', () => {
     expect(next?.kind === 'line' && new TextDecoder().decode(next.bytes)).toBe('next');
   });
 
-  test('without a newline at the end are given by end()', () => {
+  test('without a newline at the end are returned by end()', () => {
     const decoder = new LineSplitter(10);
     expect(decoder.push(bytesOf('a\nlast'))).toHaveLength(1);
     const last = decoder.end();

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { toStream } from './node-web.ts';
 
-it('closes what the chunks come from, also if nobody has asked for a chunk', async () => {
+it('closes the source of the chunks, even if nobody has requested a chunk', async () => {
   let closed = false;
   async function* chunks() {
     try {

@@ -5,7 +5,7 @@ import { endsAfterKill } from './process-end.ts';
 
 afterEach(() => void vi.useRealTimers());
 
-test('a process that cannot be killed is left after ten seconds, with a warning', async () => {
+test('a process that cannot be killed is abandoned after ten seconds, with a warning', async () => {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
   vi.useFakeTimers();
   const ended = endsAfterKill(new Promise(() => {}), 'npm (process 7)');

@@ -26,11 +26,11 @@ describe('an identity', () => {
     expect(processState(changed(0, String(child.pid)))).toBe('dead');
   });
 
-  it.runIf(linux)('is dead where its pid belongs to a process that started at another time', () => {
+  it.runIf(linux)('is dead if its pid belongs to a process that started at another time', () => {
     expect(processState(changed(1, '1'))).toBe('dead');
   });
 
-  it('is unknown where it runs after another boot, in another container, or cannot be read', () => {
+  it('is unknown if it runs after another boot, in another container, or cannot be read', () => {
     expect(processState(changed(2, 'abc'))).toBe('unknown');
     expect(processState(changed(3, '1'))).toBe('unknown');
     for (const identity of ['', 'x', '1-2-3', '../../x']) expect(processState(identity)).toBe('unknown');
@@ -38,7 +38,7 @@ describe('an identity', () => {
 });
 
 describe('the folder of a build, named after its process', () => {
-  it.runIf(linux)('tells a process from others with its pid', () => {
+  it.runIf(linux)('distinguishes a process from others with its pid', () => {
     const own = ownProcess();
     const [pid = '', started = '', ...place] = own.split('-');
     expect(processState(`${own}.abcdef`)).toBe('alive');
@@ -46,7 +46,7 @@ describe('the folder of a build, named after its process', () => {
     expect(processState(['4194305', started, ...place].join('-'))).toBe('dead');
   });
 
-  it('says nothing of other boots, other containers and other names', () => {
+  it('makes no statement about other boots, other containers and other names', () => {
     const [pid, started, boot, namespace] = ownProcess().split('-');
     expect(processState([pid, started, 'abc', namespace].join('-'))).toBe('unknown');
     expect(processState([pid, started, boot, '1'].join('-'))).toBe('unknown');

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
 import { AsyncQueue, FifoQueue, Semaphore } from './queues.ts';
 
-it('gives what was put into it in order, also where others come meanwhile', () => {
+it('returns items in order, also while others arrive', () => {
   const queue = new FifoQueue<number>();
   const seen: number[] = [];
   let next = 0;
@@ -28,7 +28,7 @@ async function readAll<T>(queue: AsyncQueue<T>): Promise<T[]> {
   return items;
 }
 
-test('a reader gets what waits and what comes, in order, until the end', async () => {
+test('a reader gets waiting and new items, in order, until the end', async () => {
   const queue = new AsyncQueue<number>();
   queue.push(1);
   const reading = readAll(queue);
@@ -40,7 +40,7 @@ test('a reader gets what waits and what comes, in order, until the end', async (
   expect(await reading).toEqual([1, 2, 3]);
 });
 
-test('an error comes after what was pushed before it, and the first one counts', async () => {
+test('an error comes after earlier items, and the first one counts', async () => {
   const queue = new AsyncQueue<number>();
   queue.push(1);
   queue.end(new Error('broken'));
@@ -50,7 +50,7 @@ test('an error comes after what was pushed before it, and the first one counts',
   await expect(reader.next()).rejects.toThrow('broken');
 });
 
-test('above its limit the oldest items go, and the newest stays', async () => {
+test('above its limit the oldest items are dropped, and the newest stays', async () => {
   const queue = new AsyncQueue<string>({ dropAbove: 10 });
   for (const item of ['a', 'b', 'c']) queue.push(item, 4);
   expect(queue.size).toBe(8);
@@ -64,7 +64,7 @@ test('above its limit the oldest items go, and the newest stays', async () => {
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('a semaphore', () => {
-  it('runs so many at once, and the others in their order', async () => {
+  it('runs a limited number at once, and the others in order', async () => {
     const slots = new Semaphore(2);
     const begun: number[] = [];
     const ends = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -89,7 +89,7 @@ describe('a semaphore', () => {
     expect(await slots.run(async () => 'free')).toBe('free');
   });
 
-  it('lets go of those who no longer wait, without a free slot in between', async () => {
+  it('removes callers who no longer wait, without a free slot in between', async () => {
     const slots = new Semaphore(1);
     const end = Promise.withResolvers<void>();
     const first = slots.run(() => end.promise);

@@ -43,7 +43,7 @@ test('one that is acquired again in time stays open', () => {
   expect(closed).toEqual([]);
 });
 
-test('closeAll closes also those in use, and their users can tell; a late release closes nothing', async () => {
+test('closeAll also closes resources in use, and their users can tell; a late release closes nothing', async () => {
   const { resources, closed } = counted();
   const held = resources.acquire('a', () => ({ name: 'a' }));
   expect(held.closed).toBe(false);
@@ -65,7 +65,7 @@ test('beyond the limit, the resource that has been without users longest is clos
   used.release();
 });
 
-test('one that could not be opened is opened anew by the next caller', () => {
+test('one that could not be opened is opened again by the next caller', () => {
   const { resources } = counted();
   const failed = resources.acquire('a', () => ({ name: 'failed' }));
   resources.forget('a', failed.resource);

@@ -17,7 +17,7 @@ test('a pipe that a process in another session holds open is given up', async ()
   process.kill(Number(stdout), 'SIGKILL');
 });
 
-test('a process in another session that goes on writing is given up, too', async () => {
+test('a process in another session that keeps writing is given up, too', async () => {
   const began = performance.now();
   // `yes` ends by SIGPIPE when its pipe is closed.
   const script = `ready=$(mktemp -u); setsid sh -c ': > "$0"; exec yes' "$ready" &
@@ -29,7 +29,7 @@ test('a process in another session that goes on writing is given up, too', async
   expect(stdoutCut).toBeGreaterThan(0);
 });
 
-test('output is kept for a reader that comes after the end', async () => {
+test('output is kept for a later reader', async () => {
   const { exited, stdout } = startProcess(['sh', '-c', 'head -c 100000 /dev/zero'], { cwd: tmpdir() });
   await new Promise((resolve) => stdout.once('readable', resolve));
   const reading = (async () => {
@@ -40,7 +40,7 @@ test('output is kept for a reader that comes after the end', async () => {
   expect([await exited, await reading]).toEqual([{ code: 0 }, 100_000]);
 });
 
-test('its lines come as they are written; a long one is cut, the last may have no end', async () => {
+test('its lines arrive as they are written; a long one is truncated, and the last may have no newline', async () => {
   const lines: string[] = [];
   const script = 'echo one; echo two >&2; head -c 5000 /dev/zero | tr "\\0" x; echo; printf last';
   await runProcess(['sh', '-c', script], { ...options, onLine: (line, stream) => lines.push(`${stream}: ${line}`) });
@@ -52,7 +52,7 @@ test('its lines come as they are written; a long one is cut, the last may have n
   expect(lines).toContain('stderr: two');
 });
 
-test('it is killed at its timeout and if its caller stops, with what it has started', async () => {
+test('is killed at its timeout and if its caller stops, with everything it has started', async () => {
   const hang = ['sh', '-c', 'sleep 1000 & echo $!; wait'];
   const late = await runProcess(hang, { ...options, timeoutMs: 300 });
   expect(late).toMatchObject({ exit: { signal: 'SIGKILL' }, timedOut: true });

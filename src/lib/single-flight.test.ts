@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { MemoizedByKey, memoize, singleFlight } from './single-flight.ts';
 
-test('what was made once is kept, and a failure is not', async () => {
+test('a result is cached, and a failure is not', async () => {
   let calls = 0;
   const get = memoize(async () => {
     calls++;
@@ -14,7 +14,7 @@ test('what was made once is kept, and a failure is not', async () => {
   expect([await get(), await get()]).toEqual([2, 2]);
 });
 
-test('each key is made once, and a failure is not kept', async () => {
+test('each key is computed once, and a failure is not cached', async () => {
   const values = new MemoizedByKey<string, string>();
   const made: string[] = [];
   const make = (key: string) => async () => {
@@ -27,7 +27,7 @@ test('each key is made once, and a failure is not kept', async () => {
   expect(made).toEqual(['a', 'a', 'b']);
 });
 
-test('work that runs is shared, and then done again', async () => {
+test('running work is shared, and later done again', async () => {
   let calls = 0;
   const run = singleFlight(async () => ++calls);
   expect(await Promise.all([run(), run()])).toEqual([1, 1]);

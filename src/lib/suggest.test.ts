@@ -14,5 +14,7 @@ describe('closest', () => {
     ['quti', 'quit'],
   ])('%s is likely %s', (typed, meant) => expect(suggest(typed, names)).toBe(meant));
 
-  it.each(['', 'deploy', 'xyz', '日本'])('%j is like none', (typed) => expect(suggest(typed, names)).toBeUndefined());
+  it.each(['', 'deploy', 'xyz', '日本'])('%j is close to none', (typed) =>
+    expect(suggest(typed, names)).toBeUndefined(),
+  );
 });

@@ -10,7 +10,7 @@ describe('a capture', () => {
     expect(capture.cutBytes).toBe(0);
   });
 
-  it('keeps the beginning and the end, and says between them what it leaves out', () => {
+  it('keeps the beginning and the end, and says how much it leaves out', () => {
     const capture = new TruncatedText(10);
     capture.push('aaaaa');
     capture.push('lost!');
@@ -19,7 +19,7 @@ describe('a capture', () => {
     expect(capture.cutBytes).toBe(5);
   });
 
-  it('is the same whether the text came in one piece or in many', () => {
+  it('is the same in one piece or in many', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ maxLength: 30 })), fc.integer({ min: 0, max: 60 }), (pieces, limit) => {
         const many = new TruncatedText(limit);
@@ -32,13 +32,13 @@ describe('a capture', () => {
     );
   });
 
-  it('counts bytes, not characters, of what it leaves out', () => {
+  it('counts omitted bytes, not characters', () => {
     const capture = new TruncatedText(2);
     capture.push('aéééz');
     expect(capture.cutBytes).toBe(6);
   });
 
-  it('with a limit of nothing keeps nothing and counts all', () => {
+  it('with a limit of 0 keeps nothing and counts everything', () => {
     const capture = new TruncatedText(0);
     capture.push('text');
     expect(capture.cutBytes).toBe(4);
@@ -55,7 +55,7 @@ describe('a capture', () => {
     expect(kept).toBeLessThan(limit + 128 * 1024);
   });
 
-  it('tells its last characters', () => {
+  it('returns its last characters', () => {
     const capture = new TruncatedText(4);
     capture.push('first');
     capture.push('last');
@@ -63,7 +63,7 @@ describe('a capture', () => {
     expect(new TruncatedText(4).end(10)).toBe('');
   });
 
-  it('takes small pieces past a large limit as fast as before it', () => {
+  it('accepts small pieces beyond a large limit as fast as before', () => {
     const limit = 8 * 1024 * 1024;
     const capture = new TruncatedText(limit);
     const pushed = (count: number) => {

@@ -32,7 +32,7 @@ function report(more: Partial<ResultEvent>, { printed = '', output = new Executi
 }
 
 describe('a report', () => {
-  it('tells of a save only where it restored variables, or lost some', () => {
+  it('mentions a save only if it restored or lost variables', () => {
     expect(report({ repr: '2', resumed: { savedAgoMs: 3000, restored: [], lost: [] } }).text).toBe('2');
     expect(report({ repr: '2', resumed: { savedAgoMs: 3000, restored: ['x'], lost: [] } }).text).toMatch(
       /^\[notice\].*: x\.\n/,
@@ -42,7 +42,7 @@ describe('a report', () => {
     );
   });
 
-  it('never shows more than a model can use, whatever is long, and says what is cut', () => {
+  it('never exceeds what a model can use, and says what is omitted', () => {
     const long = 'x'.repeat(50_000);
     const lost = Array.from({ length: 500 }, (_, index) => ({ name: `name${index}`, reason: long }));
     const { text, fullOutput } = report(
@@ -53,11 +53,11 @@ describe('a report', () => {
     expect(fullOutput).toMatchObject({ text: expect.stringMatching(/^(x{50000}\n?){3}$/), complete: true });
   });
 
-  it('is whole where it fits', () => {
+  it('is complete if it fits', () => {
     expect(report({ repr: '42' }, { printed: 'said\n' })).toMatchObject({ text: 'said\n42', fullOutput: undefined });
   });
 
-  it('tells how code ended that did not simply end', () => {
+  it('says how code ended if it did not just finish', () => {
     expect(report({ status: 'timeout' }).text).toBe(
       '[stopped after 1.5 s, at the time limit; variables that were set before are kept]',
     );
@@ -70,7 +70,7 @@ describe('a report', () => {
     expect(report({ status: 'died', death }).text).toMatch(/KERNEL_OUT_OF_MEMORY: It used too much\. .*memoryMb/);
   });
 
-  it('tells which variables were restored after a death, and which were lost', () => {
+  it('lists the variables that were restored after a death, and those that were lost', () => {
     const cause = { code: 'KERNEL_DIED', message: 'It was killed by SIGKILL.' } as const;
     const lost = [{ name: 's', reason: 'a socket' }];
     const { text } = report({ recovered: { cause, savedAgoMs: 2000, restored: ['x', 'y'], lost }, repr: '1' });
@@ -82,7 +82,7 @@ describe('a report', () => {
     );
   });
 
-  it('shows a picture once, and in words what is no picture or too much', () => {
+  it('shows a picture once, and describes other data or too much data', () => {
     const output = new ExecutionOutput();
     const png = Buffer.from('a picture').toString('base64');
     output.take({ type: 'display', data: { 'image/png': `${png}\n`, 'text/plain': '<Figure>' } });
@@ -128,7 +128,7 @@ describe('output that is too long', () => {
     saveFullOutput(namespaces, { agentKey, execution, text, complete: true });
   const nameIn = (line: string) => /output-\w+-\d+\.txt/.exec(line)?.[0] ?? '';
 
-  it('is kept, and the oldest of the agent goes', async () => {
+  it('is saved, and the oldest of the agent key is removed', async () => {
     const lines: string[] = [];
     for (let execution = 1; execution <= MOST_KEPT + 1; execution++) lines.push(await keep('one', execution));
     const other = await keep('another', 1);
@@ -136,7 +136,7 @@ describe('output that is too long', () => {
     expect(there).toEqual([false, ...lines.slice(1).map(() => true), true]);
   });
 
-  it('is among the newest also where an execution of the same number had some', async () => {
+  it('is among the newest even if an earlier execution had the same number', async () => {
     await keep('one', 2, 'again');
     const last = await keep('one', MOST_KEPT + 2);
     expect(await namespaces.artifacts.exists(nameIn(last))).toBe(true);
@@ -145,7 +145,7 @@ describe('output that is too long', () => {
 });
 
 describe('long text', () => {
-  it('is whole as long as it fits', () => {
+  it('is complete if it fits', () => {
     const text = new HeadTailBuffer();
     text.append('one ');
     text.append('two');
@@ -154,7 +154,7 @@ describe('long text', () => {
     expect(String(text)).toBe('one two\n');
   });
 
-  it('keeps its beginning and its end, and counts what is lost', () => {
+  it('keeps its beginning and its end, and counts the rest', () => {
     const text = new HeadTailBuffer();
     text.append('begin');
     for (let megabyte = 0; megabyte < 10; megabyte++) text.append('x'.repeat(1024 * 1024));
@@ -172,11 +172,11 @@ describe('long text', () => {
 });
 
 describe('a cut', () => {
-  it('leaves what is short alone', () => expect(cutMiddle('abc', 3)).toBe('abc'));
+  it('does not change short text', () => expect(cutMiddle('abc', 3)).toBe('abc'));
 
   it('shows the beginning and the end, and counts the middle', () => {
     expect(cutMiddle('aaaaaabbbbbbbbbbccc', 9)).toBe('aaaaaa\n[… 10 characters left out …]\nccc');
   });
 
-  it('makes no half characters', () => expect(cutMiddle('😀😀😀😀', 3).isWellFormed()).toBe(true));
+  it('splits no characters', () => expect(cutMiddle('😀😀😀😀', 3).isWellFormed()).toBe(true));
 });

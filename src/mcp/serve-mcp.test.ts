@@ -15,7 +15,7 @@ function folder(...names: string[]): string {
 }
 
 describe('the agent key of a folder', () => {
-  it('begins with the name of the folder, whatever is in it', () => {
+  it('begins with the folder’s name, whatever characters it has', () => {
     expect(agentKeyOfFolder(folder('backend'))).toMatch(/^backend-[0-9a-f]{8}$/);
     expect(agentKeyOfFolder(folder('größe & mehr'))).toMatch(/^größe-mehr-[0-9a-f]{8}$/);
     expect(agentKeyOfFolder(folder('!!'))).toMatch(/^--[0-9a-f]{8}$/);
@@ -34,7 +34,7 @@ describe('the agent key of a folder', () => {
   });
 });
 
-it('whatever else is written to stdout goes to stderr', async () => {
+it('everything else that is written to stdout goes to stderr', async () => {
   const before = globalThis.console;
   onTestFinished(() => {
     globalThis.console = before;
@@ -48,7 +48,7 @@ it('whatever else is written to stdout goes to stderr', async () => {
   expect(String(stderr.read())).toBe('a stray line\nanother\n');
 });
 
-it('a reader that is gone ends the stream', async () => {
+it('a reader that disconnects ends the stream', async () => {
   const before = globalThis.console;
   onTestFinished(() => {
     globalThis.console = before;

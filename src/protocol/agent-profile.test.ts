@@ -18,7 +18,7 @@ const hostile = [
 ];
 
 describe('a profile', () => {
-  it('keeps all that it is given', () => {
+  it('keeps all fields', () => {
     const profile = {
       systemPrompt: 'Be "brief"; $(never) quote.\n',
       rules: { style: '# Style' },

@@ -9,7 +9,7 @@ const stateOf = (...events: AgentLogEvent[]): ConversationState => events.reduce
 const permission = 'prm_0000000000000001';
 
 describe('the state of a conversation', () => {
-  test('a text grows with its pieces, and what completes it stands in their place', () => {
+  test('a text grows with its deltas, and its completion replaces them', () => {
     const piece = (text: string): AgentLogEvent => ({ type: 'item_delta', turn, item: 'a', text });
     const begun: AgentLogEvent = { type: 'item_started', turn, item: 'a', kind: 'message' };
     expect(stateOf(started, begun, piece('Hel'), piece('lo')).turns[0]?.items[0]).toMatchObject({
@@ -29,7 +29,7 @@ describe('the state of a conversation', () => {
     ]);
   });
 
-  test('what a subagent does lies under it, and one whose subagent is unknown does not get lost', () => {
+  test('items of a subagent are below it, and those of an unknown subagent are kept', () => {
     const state = stateOf(
       started,
       { type: 'item_started', turn, item: 'sub', kind: 'subagent', tool: 'Agent' },
@@ -43,7 +43,7 @@ describe('the state of a conversation', () => {
     expect([lost?.id, self?.id]).toEqual(['lost', 'self']);
   });
 
-  test('items that name each other as subagents without end do not nest without end', () => {
+  test('items that name each other as parents do not nest endlessly', () => {
     const chain = Array.from(
       { length: 500 },
       (_, at): AgentLogEvent => ({ type: 'item_started', turn, item: `${at}`, kind: 'subagent', parent: `${at - 1}` }),
@@ -51,7 +51,7 @@ describe('the state of a conversation', () => {
     expect(() => JSON.stringify(stateOf(started, ...chain))).not.toThrow();
   });
 
-  test('with its turn everything ends: what ran is cancelled, what waited for a person waits no more', () => {
+  test('the end of a turn ends its items and pending permissions', () => {
     const state = stateOf(
       started,
       { type: 'item_started', turn, item: 'a', kind: 'tool', tool: 'Bash' },
@@ -66,7 +66,7 @@ describe('the state of a conversation', () => {
     });
   });
 
-  test('what a turn waited for when its server ended still waits, and is one of the turn that asks for it again', () => {
+  test('a permission that was pending when its server ended stays pending, and belongs to the turn that requests it again', () => {
     const asked = { type: 'permission_requested', id: permission, tool: 'Bash', summary: 'ls' } as const;
     const next = 'trn_0000000000000002';
     const left = stateOf(started, { ...asked, turn }, { type: 'turn_ended', turn, status: 'interrupted' });
@@ -75,7 +75,7 @@ describe('the state of a conversation', () => {
     expect(again.permissions).toMatchObject([{ id: permission, turn: next, outcome: 'pending' }]);
   });
 
-  test('a decided permission says who decided, and the turn goes on', () => {
+  test('a decided permission says who decided, and the turn continues', () => {
     const state = stateOf(
       started,
       { type: 'permission_requested', id: permission, turn, tool: 'Bash', summary: 'ls' },
@@ -85,7 +85,7 @@ describe('the state of a conversation', () => {
     expect(state.permissions).toMatchObject([{ tool: 'Bash', outcome: 'denied', reason: 'no', by: 'usr_1' }]);
   });
 
-  test('a question is a permission with words, in whichever order both are told', () => {
+  test('a question is a permission with a text, in either order of events', () => {
     const asked: AgentLogEvent = {
       type: 'question',
       id: permission,
@@ -105,7 +105,7 @@ describe('the state of a conversation', () => {
     expect(stateOf(started, requested, asked).permissions).toMatchObject([expected]);
   });
 
-  test('usage that is told twice for a turn counts once, and turns add up', () => {
+  test('usage that is reported twice for a turn counts once, and turns add up', () => {
     const usage = { input: 10, output: 5, cacheRead: 1, cacheWrite: 2, costUsd: 0.5, model: 'm' };
     const other = 'trn_0000000000000002';
     const state = stateOf(
@@ -118,7 +118,7 @@ describe('the state of a conversation', () => {
     expect(state.usage).toEqual({ input: 20, output: 10, cacheRead: 2, cacheWrite: 4, costUsd: 1 });
   });
 
-  test('a file that was made and then changed is one that was made', () => {
+  test('a file that was created and then changed counts as created', () => {
     const state = stateOf(
       started,
       { type: 'file_changed', turn, path: 'b', change: 'created' },
@@ -131,7 +131,7 @@ describe('the state of a conversation', () => {
     ]);
   });
 
-  test('events of a turn whose beginning is no longer kept still belong to it', () => {
+  test('events of a turn whose beginning was trimmed still belong to it', () => {
     expect(stateOf({ type: 'item_delta', turn, item: 'a', text: 'x' })).toMatchObject({
       turns: [{ id: turn, prompt: '', items: [{ id: 'a', text: 'x' }] }],
     });
@@ -169,7 +169,7 @@ describe('the state of a conversation', () => {
     expect(state.permissions.at(-1)).toMatchObject({ id: 'prm_1499', outcome: 'allowed' });
   });
 
-  test('no order of events is too odd, no event is changed, and what an event does not touch stays the same object', () => {
+  test('any order of events works, no event is changed, and unaffected parts stay the same objects', () => {
     const ids = fc.constantFrom('a', 'b', '__proto__', 'constructor');
     const event = fc.oneof(
       fc.constant(started),

@@ -21,7 +21,7 @@ describe('docs/errors.md', () => {
     expect(rows.map((row) => row.code)).toEqual(Object.keys(errorCodes));
   });
 
-  test.each(rows)('tells $code as the source does, and what it means', ({ code, meaning, facts }) => {
+  test.each(rows)('describes $code as the source does, and its meaning', ({ code, meaning, facts }) => {
     expect(facts).toEqual(errorCodes[code as ErrorCode]);
     expect(meaning).not.toBe('');
   });
@@ -40,13 +40,13 @@ function sources(): string {
 }
 
 describe('error codes', () => {
-  test('are each made somewhere', () => {
+  test('are each used somewhere', () => {
     const text = sources();
     const made = (code: string) => new RegExp(`CellaError\\(\\s*'${code}'|code: '${code}'`).test(text);
     expect(Object.keys(errorCodes).filter((code) => !made(code))).toEqual([]);
   });
 
-  test('have RPC codes of their own', () => {
+  test('have unique RPC codes', () => {
     const codes = Object.values(errorCodes).map((facts) => facts.rpc);
     expect(new Set(codes).size).toBe(codes.length);
   });
@@ -64,7 +64,7 @@ describe('CellaError', () => {
     expect(error.details).toEqual({ signal: 'SIGKILL' });
   });
 
-  test('crosses a wire without its stack or its cause', () => {
+  test('is sent without its stack or its cause', () => {
     const error = new CellaError('KERNEL_BUSY', 'busy', { cause: new Error('inner') });
     expect(JSON.parse(JSON.stringify(error))).toEqual({
       code: 'KERNEL_BUSY',
@@ -75,7 +75,7 @@ describe('CellaError', () => {
   });
 });
 
-test('an error that nobody catches shows what to do', () => {
+test('an uncaught error shows the advice', () => {
   expect(inspect(new CellaError('AGENT_NOT_INSTALLED', 'It is not there.'))).toContain(
     errorCodes.AGENT_NOT_INSTALLED.advice,
   );

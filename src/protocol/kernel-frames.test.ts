@@ -34,7 +34,7 @@ function cut(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 }
 
 describe('frames', () => {
-  it('come out as they went in, however the stream is cut into chunks', () => {
+  it('are decoded as they were encoded, however the stream is cut', () => {
     fc.assert(
       fc.property(fc.array(frame, { maxLength: 12 }), fc.array(fc.nat()), (frames, cuts) => {
         const decoder = new FrameDecoder(largest);
@@ -44,7 +44,7 @@ describe('frames', () => {
     );
   });
 
-  it('come out whole when the stream is cut once, at every byte', () => {
+  it('are complete if the stream is cut once, at every byte', () => {
     const frames = [
       { type: A, id: 1, payload: Buffer.from('one') },
       { type: B, id: 0xffffffff, payload: Buffer.alloc(0) },
@@ -58,26 +58,26 @@ describe('frames', () => {
     }
   });
 
-  it('come out whole when every chunk is one byte', () => {
+  it('are complete if every chunk is one byte', () => {
     const frames = [0, 1, 2].map((id) => ({ type: A, id, payload: Buffer.alloc(id, 7) }));
     const decoder = new FrameDecoder(largest);
     const out = [...encodeAll(frames)].flatMap((byte) => decoder.push(Buffer.from([byte])));
     expect(plain(out)).toEqual(plain(frames));
   });
 
-  it('without a payload come out with their header, and wait for nothing more', () => {
+  it('without a payload are complete with their header', () => {
     const decoder = new FrameDecoder(largest);
     expect(plain(decoder.push(encodeFrame(B, 5)))).toEqual([{ type: B, id: 5, payload: '' }]);
     expect(decoder.push(Buffer.alloc(0))).toEqual([]);
     expect(plain(decoder.push(Buffer.concat([encodeFrame(B, 6), encodeFrame(A, 7)])))).toHaveLength(2);
   });
 
-  it('may be as large as their type allows', () => {
+  it('can be as large as their type allows', () => {
     const decoder = new FrameDecoder(largest);
     expect(decoder.push(encodeFrame(A, 1, Buffer.alloc(LARGEST)))[0]?.payload.length).toBe(LARGEST);
   });
 
-  it('of a length over that of their type are refused by the header alone', () => {
+  it('with a length over that of their type are refused by the header', () => {
     for (const length of [LARGEST + 1, 0x7fffffff, 0xffffffff]) {
       const header = Buffer.alloc(HEADER_BYTES);
       header.writeUInt32LE(length, 0);
@@ -87,7 +87,7 @@ describe('frames', () => {
     expect(() => new FrameDecoder(largest).push(encodeFrame(B, 1, 'x').subarray(0, HEADER_BYTES))).toThrow(FrameError);
   });
 
-  it('of an unknown type are refused by the header alone, whatever their length', () => {
+  it('of an unknown type are refused by the header, whatever their length', () => {
     fc.assert(
       fc.property(
         fc.nat(255).filter((type) => !largest.has(type)),
@@ -102,7 +102,7 @@ describe('frames', () => {
     );
   });
 
-  it('of any garbage are either frames or a FrameError, never anything else', () => {
+  it('of any garbage are frames or a FrameError, never anything else', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 200 })), (chunks) => {
         const decoder = new FrameDecoder(largest);

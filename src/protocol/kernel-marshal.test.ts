@@ -64,7 +64,7 @@ const { value: anyValue } = fc.letrec<{ value: PyValue }>((tie) => ({
 }));
 
 describe('values from Python', () => {
-  it('come as what they are', () => {
+  it('have the right types', () => {
     expect(fromPython('None', 'True', 'False', '0', '-1', '2**31-1', '-2**31', '1.5', '"é😀"')).toEqual([
       null,
       true,
@@ -112,11 +112,11 @@ describe('values from Python', () => {
     });
   });
 
-  it('may be integers of ten thousand digits', () => {
+  it('can be integers of ten thousand digits', () => {
     expect(fromPython('10**10_000 - 1', '1 - 10**10_000')).toEqual([10n ** 10_000n - 1n, 1n - 10n ** 10_000n]);
   });
 
-  it('may be NaN, infinite or minus zero', () => {
+  it('can be NaN, infinite or minus zero', () => {
     expect(fromPython('float("nan")', 'float("inf")', 'float("-inf")', '-0.0')).toEqual([
       Number.NaN,
       Number.POSITIVE_INFINITY,
@@ -125,7 +125,7 @@ describe('values from Python', () => {
     ]);
   });
 
-  it('may have a key named __proto__ that is a key like any other', () => {
+  it('can have a key named __proto__ that is a key like any other', () => {
     const [value] = fromPython('{"__proto__": {"polluted": 1}, "constructor": 2}');
     expect(Object.keys(value as object)).toEqual(['__proto__', 'constructor']);
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
@@ -142,7 +142,7 @@ describe('values from Python', () => {
     ]);
   });
 
-  it('that have no native form are their type and repr', () => {
+  it('without a JavaScript form are their type and repr', () => {
     expect(fromPython('{("set", "{1}")}', '[{("a.B", "<B>")}]')).toEqual([
       new PyObject('set', '{1}'),
       [new PyObject('a.B', '<B>')],
@@ -150,7 +150,7 @@ describe('values from Python', () => {
     expect(fromPython('{("list", "[0, ...]", 60000)}')).toEqual([new PyObject('list', '[0, ...]', 60_000)]);
   });
 
-  it('are the same as those that were written as literals in Python, whatever they are', () => {
+  it('are the same as Python’s own literals', () => {
     const samples = fc.sample(anyValue, { numRuns: 300, seed: 7 });
     const values = fromPython(...samples.map(pythonLiteral));
     samples.forEach((sample, index) => {
@@ -159,8 +159,8 @@ describe('values from Python', () => {
   });
 });
 
-describe('bytes that are no value', () => {
-  it('throw a FrameError where a value is cut short at any byte', () => {
+describe('bytes that are not a value', () => {
+  it('throw a FrameError if a value is cut at any byte', () => {
     const [whole] = packed(['{"a": [1, 2**70, 1.5, "é", b"x", None, (True, {("t", "r")})], "b": {}}']) as [Buffer];
     expect(() => decodeValue(whole)).not.toThrow();
     for (let end = 0; end < whole.length; end++) {
@@ -168,7 +168,7 @@ describe('bytes that are no value', () => {
     }
   });
 
-  it('throw a FrameError where something is left over', () => {
+  it('throw a FrameError if bytes are left over', () => {
     expect(() => decodeValue(Buffer.from('NN'))).toThrow(FrameError);
   });
 
@@ -200,7 +200,7 @@ describe('bytes that are no value', () => {
     expect(() => decodeValue(Buffer.from(hex, 'hex'))).toThrow(FrameError);
   });
 
-  it('throw a FrameError where lists are nested without end', () => {
+  it('throw a FrameError if lists are nested endlessly', () => {
     const level = Buffer.from('5b01000000', 'hex');
     const deep = Buffer.concat([...Array.from({ length: 100_000 }, () => level), Buffer.from('N')]);
     expect(() => decodeValue(deep)).toThrow(FrameError);
@@ -208,7 +208,7 @@ describe('bytes that are no value', () => {
 });
 
 describe('text to Python', () => {
-  it('is what Python reads back, lone surrogates included', () => {
+  it('is read by Python unchanged, lone surrogates included', () => {
     const texts = ['', 'plain', 'é😀', '\ud800', 'a\udc00b', '\ud83d\ud83d\ude00\ude00', '\ufffd'];
     const program =
       'import json, sys; print(json.dumps([bytes.fromhex(h).decode("utf-8", "surrogatepass") for h in json.load(sys.stdin)]))';
@@ -217,7 +217,7 @@ describe('text to Python', () => {
     expect(JSON.parse(answer.toString())).toEqual(texts);
   });
 
-  it('is plain UTF-8 where it is well formed', () => {
+  it('is plain UTF-8 if it is well-formed', () => {
     fc.assert(fc.property(fc.string({ unit: 'grapheme' }), (text) => encodeText(text).equals(Buffer.from(text))));
   });
 });
@@ -229,7 +229,7 @@ describe('values as JSON', () => {
     );
   });
 
-  it('write what JSON has no word for as small objects', () => {
+  it('write other values as small objects', () => {
     expect(
       valueToJson([Number.NaN, Number.NEGATIVE_INFINITY, new Uint8Array([1, 2]), new PyObject('set', '{1}')]),
     ).toEqual([
@@ -246,7 +246,7 @@ describe('values as JSON', () => {
   });
 });
 
-describe('a value that is made to cost much', () => {
+describe('a value that is made to be expensive', () => {
   it.each([
     ['containers', Buffer.from('{0')],
     ['bytes', Buffer.from('s\0\0\0\0')],
@@ -276,14 +276,14 @@ describe('a value that is made to cost much', () => {
     expect(() => decodeValue(long)).toThrow(FrameError);
   });
 
-  it('by a size that is no number is refused', () => {
+  it('by a size that is not a number is refused', () => {
     for (const size of ['"x"', '1.5', '2**60']) {
       expect(() => fromPython(`{("list", "[]", ${size})}`)).toThrow(FrameError);
     }
   });
 });
 
-it('text of lone surrogates is encoded in a moment', () => {
+it('text of lone surrogates is encoded quickly', () => {
   const begun = performance.now();
   expect(encodeText('\udc80'.repeat(1_000_000))).toHaveLength(3_000_000);
   expect(performance.now() - begun).toBeLessThan(150);
@@ -301,7 +301,7 @@ function readByPython(values: readonly PyValue[]): string[] {
 }
 
 describe('values for a kernel', () => {
-  it('are read by Python as what they are here', () => {
+  it('are read by Python with the same types', () => {
     const values: [PyValue, string][] = [
       [null, 'None'],
       [true, 'True'],
@@ -323,7 +323,7 @@ describe('values for a kernel', () => {
     expect(readByPython(values.map(([value]) => value))).toEqual(values.map(([, text]) => text));
   });
 
-  it('come back as they were, whatever they are', () => {
+  it('are returned unchanged', () => {
     const anything = fc.letrec<{ value: PyValue }>((tie) => ({
       value: fc.oneof(
         { depthSize: 'small' },
@@ -345,7 +345,7 @@ describe('values for a kernel', () => {
     );
   });
 
-  it('are the same where they are long: texts in pieces, surrogates and pairs at every place', () => {
+  it('are the same if they are long: texts in pieces, surrogates and pairs at every place', () => {
     const texts = ['\ud800', '\udc80', 'a', '\u00e9', '\u20ac', '\ud83d\ude00', 'a\ud83d\ude00', '\ud83d\ud83d\ude00'];
     for (const text of texts) {
       const long = `${text.repeat(40_000)}${text}`;

@@ -19,7 +19,7 @@ const named = (numbers: Readonly<Record<string, number>>, prefix = '') =>
     value,
   ]);
 
-test('host and Python have the same numbers, and no number is on one side only', () => {
+test('host and Python have the same numbers, and no number is missing on one side', () => {
   const path = fileURLToPath(new URL('../../python/cella_kernel/protocol.py', import.meta.url));
   const output = execFileSync(python, ['-I', '-B', '-c', numbersOfPython, path], { encoding: 'utf8' });
   const ofHost = Object.fromEntries([

@@ -16,7 +16,7 @@ describe('an entry of an allow-list', () => {
     ['[::ffff:127.0.0.1]', '127.0.0.1'],
     ['localhost', 'localhost'],
     ['_dmarc.example.org', '_dmarc.example.org'],
-  ])('%s is written %s', (text, written) => {
+  ])('%s is normalized to %s', (text, written) => {
     const { network } = SandboxPolicy.parse({ network: { allow: [text] } });
     expect(network).toEqual({ allow: [written] });
     const again = parseAllowedHost(written);
@@ -66,7 +66,7 @@ describe('an entry of an allow-list', () => {
     expect(SandboxPolicy.safeParse({ network: { allow: [text] } }).success).toBe(false);
   });
 
-  it('stands in a list that is neither empty nor endless', () => {
+  it('must be in a list of limited length that is not empty', () => {
     expect(SandboxPolicy.safeParse({ network: { allow: [] } }).success).toBe(false);
     expect(SandboxPolicy.safeParse({ network: { allow: Array(257).fill('a.org') } }).success).toBe(false);
     expect(SandboxPolicy.safeParse({ network: { allow: ['a.org'], deny: [] } }).success).toBe(false);
@@ -75,7 +75,7 @@ describe('an entry of an allow-list', () => {
 });
 
 describe('a target', () => {
-  it('has a port of its own, or the usual one', () => {
+  it('has its own port, or the usual one', () => {
     expect(parseTarget('A.org:8080')).toEqual({ host: { kind: 'name', text: 'a.org' }, port: 8080 });
     expect(parseTarget('a.org', 80)?.port).toBe(80);
     expect(parseTarget('a.org')).toBeUndefined();
@@ -83,7 +83,7 @@ describe('a target', () => {
     expect(parseTarget('::1:443')).toBeUndefined();
   });
 
-  it('that is an address in disguise is that address, or nothing', () => {
+  it('that is an address in an unusual spelling is that address, or refused', () => {
     expect(parseHost('[::ffff:7f00:1]')).toEqual({ kind: 'address', text: '127.0.0.1' });
     expect(parseHost('127.0.0.1.')).toEqual({ kind: 'address', text: '127.0.0.1' });
     for (const text of ['127.1', '0x7f.1', '2130706433', '017700000001', '[::1%lo]'])

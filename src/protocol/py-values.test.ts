@@ -24,7 +24,7 @@ const values: PyValue[] = [
   { $object: { type: 'a', repr: 'b' } },
 ];
 
-test('every value comes through JSON as it was, whatever its keys look like', () => {
+test('every value survives JSON, whatever its keys look like', () => {
   for (const value of values) {
     const back = valueFromWire(JSON.parse(JSON.stringify(valueToWire(value))));
     expect(back).toEqual(value);
@@ -32,11 +32,11 @@ test('every value comes through JSON as it was, whatever its keys look like', ()
   }
 });
 
-test('what JSON has is itself', () => {
+test('JSON values are unchanged', () => {
   expect(valueToWire({ a: [1, 'x', false, null] })).toEqual({ a: [1, 'x', false, null] });
 });
 
-test('what nobody can have written is refused', () => {
+test('other JSON is refused', () => {
   for (const bad of [
     { $int: '1.5' },
     { $int: '0x' },
@@ -51,7 +51,7 @@ test('what nobody can have written is refused', () => {
   }
 });
 
-test('a number of millions of digits is text in no time, and a number again', () => {
+test('a number of millions of digits is converted quickly in both directions', () => {
   const huge = 2n ** 100_000_000n - 1n;
   const wire = valueToWire([huge, -huge]);
   expect(JSON.stringify(wire).length).toBeLessThan(51_000_000);

@@ -23,7 +23,7 @@ describe('parseRequirement', () => {
     expect(parseRequirement(text).text).toBe(text);
   });
 
-  it('gives the parts', () => {
+  it('returns the parts', () => {
     const parts = { name: 'a-b', extras: ['x', 'y'], versions: ['>=1', '<2'], text: 'a-b[x,y]>=1,<2' };
     expect(parseRequirement('A.b[y,x] >=1,<2')).toEqual(parts);
   });
@@ -93,7 +93,7 @@ describe('parseRequirement', () => {
     expect(() => parseRequirement(given)).toThrow(/must be text/);
   });
 
-  it('lets nothing through but one plain word, whatever it is given', () => {
+  it('accepts only one plain word', () => {
     const alphabet = fc.constantFrom(...'aZ09._-[](),<>=!~+*@:/\\;# \n\t$`\'"|&%{}'.split(''));
     fc.assert(
       fc.property(fc.string({ unit: alphabet, maxLength: 30 }), (given) => {
@@ -116,7 +116,7 @@ describe('package names', () => {
     expect(checkPackageName(' Foo_Bar ')).toBe('foo-bar');
   });
 
-  it.each(['foo>=1', 'foo[x]', '-r x', '', 'foo; x', '../foo'])('are nothing more: %j', (given) => {
+  it.each(['foo>=1', 'foo[x]', '-r x', '', 'foo; x', '../foo'])('contain nothing else: %j', (given) => {
     expect(() => checkPackageName(given)).toThrow(expect.objectContaining({ code: 'DEPS_INVALID' }));
   });
 });

@@ -5,8 +5,8 @@ import { codeOf, peerByHand, peerPair } from '../../test/support/servers/rpc-pai
 const Add = { method: 'add', params: z.object({ a: z.int(), b: z.int() }), result: z.object({ sum: z.int() }) };
 const Wait = { method: 'wait', params: z.object({}), result: z.object({}) };
 
-describe('a peer that does not keep to the protocol', () => {
-  test('is told -32700, -32600, -32601, -32602 and -32603, and can go on', async () => {
+describe('a peer that breaks the protocol', () => {
+  test('gets -32700, -32600, -32601, -32602 and -32603, and can continue', async () => {
     const { peer, say, answer } = peerByHand();
     peer
       .handle(Add, ({ a, b }) => ({ sum: a + b }))
@@ -33,7 +33,7 @@ describe('a peer that does not keep to the protocol', () => {
     peer.close();
   });
 
-  test('is given up after so many lines that are no messages', async () => {
+  test('is given up after a number of invalid lines', async () => {
     const { peer, say, output } = peerByHand({ faults: 10 });
     output.resume();
     peer.start();
@@ -41,7 +41,7 @@ describe('a peer that does not keep to the protocol', () => {
     expect((await peer.closed).code).toBe('RUNNER_PROTOCOL');
   });
 
-  test('that sends 100 MB in a line is given up at once, and what waits fails', async () => {
+  test('that sends 100 MB in a line is given up at once, and pending calls fail', async () => {
     const { peer, input, answer } = peerByHand({ frameBytes: 64 * 1024 });
     peer.start();
     const call = codeOf(peer.call(Wait, {}));
@@ -58,7 +58,7 @@ describe('a peer that does not keep to the protocol', () => {
     expect(await answer()).toMatchObject({ id: null, error: { data: { code: 'TOO_LARGE' } } });
   });
 
-  test('gets no more of its calls worked on than the cap, however many it sends', async () => {
+  test('gets at most the limit of its calls handled at once', async () => {
     const { peer, say, answer } = peerByHand({ inFlight: 3 });
     const worked = vi.fn(() => new Promise<Record<string, never>>(() => {}));
     peer.handle(Wait, worked).start();
@@ -68,7 +68,7 @@ describe('a peer that does not keep to the protocol', () => {
     peer.close();
   });
 
-  test('that floods without reading its refusals is no longer read itself', async () => {
+  test('that floods without reading its refusals is no longer read', async () => {
     const { peer, input } = peerByHand();
     peer.start();
     const line = `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'nobody has this' })}\n`;
@@ -82,7 +82,7 @@ describe('a peer that does not keep to the protocol', () => {
     peer.close();
   });
 
-  test('may answer what was never asked, and ask twice by one id, without harm', async () => {
+  test('can reply to unknown calls, and use an id twice, without harm', async () => {
     const { peer, say, answer } = peerByHand();
     const go = Promise.withResolvers<Record<string, never>>();
     peer.handle(Wait, () => go.promise).start();
@@ -97,7 +97,7 @@ describe('a peer that does not keep to the protocol', () => {
     peer.close();
   });
 
-  test('that answers with what the schema does not take fails that call alone', async () => {
+  test('that replies with a value that the schema refuses fails only that call', async () => {
     const { near, far } = peerPair();
     far
       .handle({ ...Add, result: z.unknown() }, () => ({ sum: 'many' }))
@@ -127,7 +127,7 @@ describe('a peer that does not keep to the protocol', () => {
     expect(heard).not.toHaveBeenCalled();
   });
 
-  test('is not sent a message of 200,000 lists either: the call fails', async () => {
+  test('is not sent a message of 200,000 lists: the call fails', async () => {
     const { near, far } = peerPair();
     far.handle(Echo, ({ value }) => value).start();
     near.start();
@@ -138,7 +138,7 @@ describe('a peer that does not keep to the protocol', () => {
     near.close();
   });
 
-  test('that ends in the middle of a message is told of as such', async () => {
+  test('that ends in the middle of a message is reported as such', async () => {
     const { peer, input, say } = peerByHand();
     peer.start();
     say('{"jsonrpc":"2.0","id"');
@@ -146,7 +146,7 @@ describe('a peer that does not keep to the protocol', () => {
     expect((await peer.closed).message).toContain('in the middle of a message');
   });
 
-  test('that sends an error with a code of nobody is an error of the protocol', async () => {
+  test('that sends an error with an unknown code violates the protocol', async () => {
     const { peer, say, answer } = peerByHand();
     peer.start();
     const call = peer.call(Wait, {}).catch((error: unknown) => error);

@@ -14,16 +14,16 @@ describe('a line of JSON-RPC', () => {
     expect(parse({ jsonrpc: '2.0', id: null, error })).toEqual({ kind: 'failure', id: null, error });
   });
 
-  test('may be blank', () => {
+  test('can be blank', () => {
     expect(parse('')).toBeUndefined();
     expect(parse(' \t\r')).toBeUndefined();
   });
 
-  test.each([['{'], ['nonsense'], ['{"jsonrpc":"2.0",}'], ['\u0000']])('that is no JSON is -32700: %j', (line) => {
+  test.each([['{'], ['nonsense'], ['{"jsonrpc":"2.0",}'], ['\u0000']])('that is not JSON is -32700: %j', (line) => {
     expect(parse(line)).toMatchObject({ kind: 'fault', id: null, code: RpcCode.parse });
   });
 
-  test('with bytes that are no UTF-8 is -32700', () => {
+  test('with invalid UTF-8 is -32700', () => {
     expect(parseMessage(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({ kind: 'fault', code: RpcCode.parse });
   });
 
@@ -43,12 +43,12 @@ describe('a line of JSON-RPC', () => {
     expect(parse(line)).toMatchObject({ kind: 'fault', code: RpcCode.invalidRequest });
   });
 
-  test('that is wrong tells the id of its call, and never that of a reply', () => {
+  test('that is invalid returns the id of its call, and never that of a reply', () => {
     expect(parse({ jsonrpc: '2.0', id: 7, method: 1 })).toMatchObject({ id: 7 });
     expect(parse({ jsonrpc: '1.0', id: 7, result: 1 })).toMatchObject({ id: null });
   });
 
-  test('of any JSON is judged without throwing', () => {
+  test('of any JSON is parsed without throwing', () => {
     fc.assert(fc.property(fc.json(), (line) => void parse(line)));
   });
 });

@@ -10,7 +10,7 @@ const Tick = { method: 'tick', params: z.object({ n: z.int() }) };
 const add = ({ a, b }: { a: number; b: number }) => ({ sum: a + b });
 
 describe('calls', () => {
-  test('go both ways over one connection, one inside the other', async () => {
+  test('work in both directions over one connection, also nested', async () => {
     const { near, far } = peerPair();
     far.handle(Add, add).start();
     near
@@ -23,7 +23,7 @@ describe('calls', () => {
     near.close();
   });
 
-  test('each get their own answer, in whatever order the answers come', async () => {
+  test('get their own replies, in any order', async () => {
     const numbers = fc.uniqueArray(fc.integer({ min: 0, max: 1e6 }), { minLength: 1, maxLength: 20 });
     await fc.assert(
       fc.asyncProperty(numbers, fc.infiniteStream(fc.nat()), async (asked, places) => {
@@ -47,7 +47,7 @@ describe('calls', () => {
     );
   });
 
-  test('are answered the same wherever their bytes are cut', async () => {
+  test('work the same however their bytes are cut', async () => {
     const request = Buffer.from(
       `\n${JSON.stringify({ jsonrpc: '2.0', id: 'é😀', method: 'add', params: { a: 2, b: 2 } })}\r\n`,
     );
@@ -86,7 +86,7 @@ describe('calls', () => {
     near.close();
   });
 
-  test('that fail bring the code, the advice and the details of the error: stacks crossed the wire', async () => {
+  test('that fail return the code, the advice and the details of the error: stacks crossed the wire', async () => {
     const { near, far } = peerPair();
     const busy = () => {
       const cause = new Error('of nobody else’s business');
@@ -109,7 +109,7 @@ describe('calls', () => {
     near.close();
   });
 
-  test('are told when nobody waits for them any more', async () => {
+  test('are aborted when nobody waits for them any more', async () => {
     const { near, far } = peerPair();
     const abort = new AbortController();
     const stopped = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ describe('calls', () => {
     near.close();
   });
 
-  test('have the deadline that their caller gives, and a late answer goes to nobody else', async () => {
+  test('have the timeout of their caller, and a late reply goes to nobody else', async () => {
     const { peer, say, answer } = peerByHand();
     peer.start();
     expect(await codeOf(peer.call(Wait, {}, { timeoutMs: 1 }))).toBe('DEADLINE_EXCEEDED');
@@ -151,7 +151,7 @@ describe('calls', () => {
     expect(await codeOf(near.call(Wait, {}))).toBe('RUNNER_GONE');
   });
 
-  test('that are too long for a frame are refused on this side, and the connection goes on', async () => {
+  test('that are too long for a frame are refused on this side, and the connection stays open', async () => {
     const { near, far } = peerPair({ frameBytes: 200 });
     const Echo = { method: 'echo', params: z.object({ n: z.int() }), result: z.string() };
     far.handle(Echo, ({ n }) => 'é'.repeat(n)).start();
@@ -162,7 +162,7 @@ describe('calls', () => {
     near.close();
   });
 
-  test('wait in the sender where the receiver does not read', async () => {
+  test('wait at the sender if the receiver does not read', async () => {
     const { peer, output } = peerByHand();
     peer.start();
     let sent = 0;

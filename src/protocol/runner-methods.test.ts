@@ -31,16 +31,19 @@ function fieldsOf(schema: z.ZodType | undefined): string[] {
 describe('the protocol in docs/internals/runner.md', () => {
   const methods: readonly (RpcMethod | RpcNotification)[] = [...toRunner, ...toServer];
 
-  test('tells every method, and no other, in the order of the source', () => {
+  test('describes every method, and no other, in the order of the source', () => {
     expect([...sections.keys()]).toEqual(methods.map(({ method }) => method));
   });
 
-  test.each(methods.map((method) => [method.method, method] as const))('tells every field of %s', (name, method) => {
-    const rows = sections.get(name)?.match(/^\| (→ )?`[^`]+` \|/gm) ?? [];
-    const told = rows.map((row) => row.replaceAll(/[|` ]/g, ''));
-    const results = 'result' in method ? fieldsOf(method.result) : [];
-    expect(told).toEqual([...fieldsOf(method.params), ...results.map((field) => `→${field}`)]);
-  });
+  test.each(methods.map((method) => [method.method, method] as const))(
+    'describes every field of %s',
+    (name, method) => {
+      const rows = sections.get(name)?.match(/^\| (→ )?`[^`]+` \|/gm) ?? [];
+      const told = rows.map((row) => row.replaceAll(/[|` ]/g, ''));
+      const results = 'result' in method ? fieldsOf(method.result) : [];
+      expect(told).toEqual([...fieldsOf(method.params), ...results.map((field) => `→${field}`)]);
+    },
+  );
 
   test.each(methods.filter((method) => !('result' in method)).map(({ method }) => method))(
     'says that %s is a notification',
@@ -48,8 +51,8 @@ describe('the protocol in docs/internals/runner.md', () => {
   );
 });
 
-describe('the messages of a task', () => {
-  test('are taken in their order, and neither with a gap nor twice', () => {
+describe('the messages of a turn', () => {
+  test('are accepted in order, without gaps or repeats', () => {
     const order = new MessageOrder();
     order.take(1);
     order.take(2);
@@ -60,7 +63,7 @@ describe('the messages of a task', () => {
 });
 
 describe('the pieces of a transcript', () => {
-  test('are the transcript, and cut no character', () => {
+  test('join to the transcript, and split no character', () => {
     for (const text of ['', 'short', `${'x'.repeat(256 * 1024 - 1)}😀rest`, '😀'.repeat(300_000)]) {
       const pieces = [...transcriptPieces(text)].map((piece) => piece.text);
       expect(pieces.join('')).toBe(text);

@@ -56,7 +56,7 @@ describe('a turn', () => {
     expect(await runAgentTurn(job(never, { stop: AbortSignal.abort() }))).toEqual({ status: 'cancelled' });
   });
 
-  test('of an agent that does not listen is given up after the grace period, and its processes are ended', async () => {
+  test('of an agent that does not react is given up after the grace period, and its processes are killed', async () => {
     const onAbandoned = vi.fn();
     const deaf = adapter(() => new Promise(() => {}));
     const more = { timeoutMs: 1, graceMs: 1, onAbandoned };
@@ -66,7 +66,7 @@ describe('a turn', () => {
     expect(await runAgentTurn(job(new Promise<AgentAdapter>(() => {}), stopped))).toEqual({ status: 'cancelled' });
   });
 
-  test('that came to its end while it was told to stop is completed', async () => {
+  test('that finished while it was being stopped is completed', async () => {
     const stop = new AbortController();
     const outcome: TurnResult = { status: 'completed', conversation: 'c' };
     const quick = adapter(async () => {
@@ -76,7 +76,7 @@ describe('a turn', () => {
     expect(await runAgentTurn(job(quick, { stop: stop.signal }))).toEqual(outcome);
   });
 
-  test('is asked nothing more once it is being stopped', async () => {
+  test('asks nothing more once it is being stopped', async () => {
     const stop = new AbortController();
     const permit = vi.fn(async () => ({ allowed: true }));
     const asking = adapter(async (turn) => {
@@ -88,7 +88,7 @@ describe('a turn', () => {
     expect(permit).not.toHaveBeenCalled();
   });
 
-  test('that waits for a person is not allowed what it asked for when it is stopped, or no longer asks', async () => {
+  test('that waits for a person gets no permission when it is stopped, or no longer asks', async () => {
     const stop = new AbortController();
     const seen: AbortSignal[] = [];
     const permit = (_request: unknown, signal: AbortSignal) => {
@@ -113,7 +113,7 @@ describe('a turn', () => {
     ]);
   });
 
-  test('tells its key in no error, of its result or of an event', async () => {
+  test('reveals its key in no error, of its result or of an event', async () => {
     const told: unknown[] = [];
     const error = { code: 'PROVIDER_FAILED', message: `the-key ${'x'.repeat(10_000)}`, advice: '' };
     const failing = adapter(async ({ id, emit }) => {
@@ -127,7 +127,7 @@ describe('a turn', () => {
     expect(end.error?.message).toHaveLength(2000);
   });
 
-  test('keeps what is known of it when it runs out of time', async () => {
+  test('keeps its known results when it times out', async () => {
     const slow = adapter(async ({ signal }) => {
       await until(signal);
       return { status: 'failed', conversation: 'c', error: { code: 'AGENT_DIED', message: '', advice: '' } };
@@ -145,7 +145,7 @@ describe('a turn', () => {
     expect(end).toMatchObject({ status: 'failed', error: { code, message } });
   });
 
-  test('ends as it did, also where its agent cannot be closed', async () => {
+  test('keeps its outcome if its agent cannot be closed', async () => {
     const said = vi.spyOn(console, 'error').mockImplementation(() => {});
     const broken = adapter(
       async () => ({ status: 'completed' }),

@@ -36,7 +36,7 @@ async function all(socket: Socket): Promise<Buffer> {
 }
 
 describe('the loopback port', () => {
-  test('leads to a socket whose name is longer than the name of one may be', async () => {
+  test('leads to a socket with a path over the maximum length', async () => {
     const deep = join(folder, 'd'.repeat(120));
     await mkdir(deep);
     await symlink(join(folder, 'gateway.sock'), join(deep, 'socket'));
@@ -46,11 +46,11 @@ describe('the loopback port', () => {
     expect(String(await all(dial().end()))).toBe('hello');
   });
 
-  test('listens on loopback alone', () => {
+  test('listens only on loopback', () => {
     expect(new URL(forwarder.url).hostname).toBe('127.0.0.1');
   });
 
-  test('passes the end of the request on, and the answer that comes after it', async () => {
+  test('forwards the end of the request, and the later answer', async () => {
     onConnection = async (socket) => {
       const request = await all(socket);
       socket.end(`${request.length} bytes came`);
@@ -60,7 +60,7 @@ describe('the loopback port', () => {
     expect(String(await all(socket))).toBe('5 bytes came');
   });
 
-  test('passes bytes of many connections as they are, each to its own', async () => {
+  test('forwards bytes of many connections unchanged, each to its own', async () => {
     onConnection = (socket) => socket.pipe(socket);
     const bodies = [1, 2, 3].map((n) => Buffer.alloc(300_000, String(n)));
     const back = await Promise.all(
@@ -73,7 +73,7 @@ describe('the loopback port', () => {
     expect(back.map((body, at) => bodies[at]?.equals(body))).toEqual([true, true, true]);
   });
 
-  test('slows the sender down where the other side does not read', async () => {
+  test('makes the sender wait if the other side does not read', async () => {
     const connected = Promise.withResolvers<Socket>();
     onConnection = (socket) => connected.resolve(socket.pause());
     const socket = dial();
@@ -93,21 +93,21 @@ describe('the loopback port', () => {
     await once(socket.resume(), 'end');
   });
 
-  test('ends where the other side breaks off', async () => {
+  test('ends if the other side disconnects', async () => {
     onConnection = (socket) => socket.once('data', () => socket.destroy());
     const socket = dial();
     socket.write('hello');
     expect(await all(socket).catch(() => Buffer.of())).toHaveLength(0);
   });
 
-  test('is reset where nobody listens at the socket', async () => {
+  test('is reset if nobody listens at the socket', async () => {
     await using nowhere = await openLoopbackForwarder(join(folder, 'nobody.sock'));
     const socket = connect(Number(new URL(nowhere.url).port), '127.0.0.1');
     const [error] = await once(socket, 'error');
     expect(error).toMatchObject({ code: 'ECONNRESET' });
   });
 
-  test('ends the other side where its caller breaks off', async () => {
+  test('disconnects the other side if its caller disconnects', async () => {
     const ended = Promise.withResolvers<void>();
     onConnection = (socket) => {
       const end = () => ended.resolve(void socket.destroy());

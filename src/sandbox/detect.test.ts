@@ -6,7 +6,7 @@ import { detectLayers, layerNames } from './detect.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 
-test('every layer is told of, with a fix exactly where it is missing, and nothing is left behind', async () => {
+test('every layer is reported, with a fix exactly if it is missing, and nothing is left behind', async () => {
   const detection = await detectLayers(python);
   expect(detection.layers.map(({ name }) => name)).toEqual([...layerNames]);
   expect(detection.root).toBe(process.getuid?.() === 0);
@@ -19,7 +19,7 @@ test('every layer is told of, with a fix exactly where it is missing, and nothin
   expect((await readdir(tmpdir())).filter((name) => name.startsWith('cella-detect-'))).toEqual([]);
 }, 30_000);
 
-test('a program that is not there, and one that says something else, are told apart', async () => {
+test('a missing program and one with other output are distinguished', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'cella-detector-'));
   try {
     await expect(detectLayers(join(folder, 'none'))).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });

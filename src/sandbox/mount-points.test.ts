@@ -18,8 +18,8 @@ function scratch(): string {
   return folder;
 }
 
-describe('the place of an agent', () => {
-  it('has the folders that are named, freed of links, each at its own path', () => {
+describe('the mounts of an agent', () => {
+  it('have the named folders, with links resolved, each at its own path', () => {
     const folder = scratch();
     mkdirSync(join(folder, 'real'), { mode: 0o755 });
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
@@ -30,7 +30,7 @@ describe('the place of an agent', () => {
     ]);
   });
 
-  it('refuses what is no folder, by its name', () => {
+  it('refuse a path that is not a folder, and name it', () => {
     const folder = scratch();
     writeFileSync(join(folder, 'file'), '');
     const refused = (message: string) => expect.objectContaining({ code: 'INVALID_OPTIONS', message });
@@ -42,7 +42,7 @@ describe('the place of an agent', () => {
     );
   });
 
-  it('is covered by no folder of a policy', () => {
+  it('cannot be covered by a folder of a policy', () => {
     expect(() => checkAgentMounts([{ path: '/cella-data' }, { path: '/srv/cella' }])).not.toThrow();
     for (const path of ['/cella', '/cella/app/node', '/cella/other']) {
       expect(() => checkAgentMounts([{ path }])).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
@@ -52,7 +52,7 @@ describe('the place of an agent', () => {
 });
 
 describe('a gateway folder', () => {
-  it('lies where nobody else can enter, holds a socket for all however long its path is, and loses it at the end', async () => {
+  it('is private, holds a socket with any path length, and is removed at the end', async () => {
     const parent = join(scratch(), 'a'.repeat(100));
     const folder = makeGatewayFolder(parent);
     const server = createServer();

@@ -3,7 +3,7 @@ import { runs, startHalfDead } from '../../test/support/processes/zombie.ts';
 import { killTree, newProcessTag } from './process-tree.ts';
 
 test.runIf(process.platform === 'linux')(
-  'a process whose first thread has ended is found alive, and what it has started',
+  'a process whose first thread has ended is found, and so are its child processes',
   async () => {
     const { root, pids } = await startHalfDead();
     expect(pids.map(runs)).toEqual([true, true]);

@@ -43,11 +43,11 @@ it.each<[string, PyValue]>([
   expect(JSON.stringify(wire)).toBe(JSON.stringify(valueToWire(value)));
 });
 
-it('gives a small value as toWire does', async () => {
+it('writes a small value as toWire does', async () => {
   expect(await toWireInSlices({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
 });
 
-it('reads back any JSON that is longer than what is read at once', async () => {
+it('reads any JSON that is longer than one step', async () => {
   await fc.assert(
     fc.asyncProperty(fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }), async (value) => {
       // Some 40 places for the cuts of a long text.
@@ -66,7 +66,7 @@ it('reads back any JSON that is longer than what is read at once', async () => {
   );
 });
 
-it('reads back a member that is called __proto__ as a member', async () => {
+it('reads a member called __proto__ as a member', async () => {
   const text = `{"__proto__":{"a":1},"long":"${'x'.repeat(200_000)}"}`;
   const value = await parseOwnJson(Buffer.from(text));
   expect(JSON.stringify(value)).toBe(text);

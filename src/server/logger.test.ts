@@ -37,7 +37,7 @@ function drain(reader: number): string {
 
 const line = (n: number) => `${JSON.stringify({ n, text: 'x'.repeat(1000) })}\n`;
 
-it('lines are in the file when the logs are closed, in their order', async () => {
+it('lines are in the file in order when the logs are closed', async () => {
   const path = join(folder, 'log');
   const logs = openLogs('info', path);
   for (let n = 0; n < 5000; n++) logs.log.info({ n }, 'line');
@@ -46,7 +46,7 @@ it('lines are in the file when the logs are closed, in their order', async () =>
   expect(lines.map((text) => JSON.parse(text).n)).toEqual(Array.from({ length: 5000 }, (_, n) => n));
 });
 
-it('many servers in one process listen for errors of stderr once', async () => {
+it('many servers in one process listen for errors of stderr only once', async () => {
   await openLogs('info').close();
   const before = process.stderr.listenerCount('error');
   const all = Array.from({ length: 20 }, () => openLogs('info'));
@@ -54,13 +54,13 @@ it('many servers in one process listen for errors of stderr once', async () => {
   for (const logs of all) await logs.close();
 });
 
-it('a file that cannot be opened is told at once', () => {
+it('a file that cannot be opened is reported at once', () => {
   expect(() => openLogs('info', join(folder, 'missing', 'log'))).toThrow(
     expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining('ENOENT') }),
   );
 });
 
-it('a reader that does not read loses lines, is told how many, and holds neither a write nor the end up', async () => {
+it('a reader that does not read loses lines, gets their number, and delays neither writes nor shutdown', async () => {
   const { fd, reader } = pipe();
   const lines = new LogWriter(fd);
   const sent = 12_000; // some 12 MB, where 8 are kept
@@ -83,7 +83,7 @@ it('a reader that does not read loses lines, is told how many, and holds neither
   closeSync(reader);
 });
 
-it('a reader that has gone holds nothing up', async () => {
+it('a reader that has disconnected delays nothing', async () => {
   const { fd, reader } = pipe();
   closeSync(reader);
   const lines = new LogWriter(fd);
@@ -91,7 +91,7 @@ it('a reader that has gone holds nothing up', async () => {
   await lines.close();
 });
 
-it('a full disk ends the wait for the last lines', async () => {
+it('a full disk does not delay shutdown', async () => {
   const lines = new LogWriter(openSync('/dev/full', 'w'));
   lines.write(line(1));
   await lines.close();

@@ -13,7 +13,7 @@ function refusal(rates: RateLimiter, key: string): number | undefined {
   }
 }
 
-test('a burst passes, then one by one at the rate, and each refusal tells when to try again', () => {
+test('a burst passes, then one by one at the rate, and each refusal says when to retry', () => {
   let now = 0;
   const rates = new RateLimiter({ perSecond: 10, burst: 3, elapsed: () => now });
   for (let count = 0; count < 3; count += 1) expect(refusal(rates, 'a')).toBeUndefined();
@@ -28,7 +28,7 @@ test('a burst passes, then one by one at the rate, and each refusal tells when t
   expect(refusal(rates, 'a')).toBe(100);
 });
 
-test('what costs more than may come at once is admitted when all of it is there', () => {
+test('a request that costs more than the burst passes when the bucket is full', () => {
   let now = 0;
   const rates = new RateLimiter({ perSecond: 10, burst: 3, elapsed: () => now });
   rates.admit('a', 100);
@@ -39,14 +39,14 @@ test('what costs more than may come at once is admitted when all of it is there'
   rates.admit('a', 100);
 });
 
-test('one key does not use up what another has', () => {
+test('one key does not use up another’s limit', () => {
   const rates = new RateLimiter({ perSecond: 1, burst: 1, elapsed: () => 0 });
   expect(refusal(rates, 'a')).toBeUndefined();
   expect(refusal(rates, 'a')).toBe(1000);
   expect(refusal(rates, 'b')).toBeUndefined();
 });
 
-test('there are only so many buckets, and the one that is in use stays', () => {
+test('the number of buckets is limited, and the one in use stays', () => {
   const rates = new RateLimiter({ perSecond: 1, burst: 1, mostBuckets: 100, elapsed: () => 0 });
   expect(refusal(rates, 'busy')).toBeUndefined();
   for (let count = 0; count < 1000; count += 1) {

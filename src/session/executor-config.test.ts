@@ -6,7 +6,7 @@ const failing = (error: unknown) => () => Promise.reject(error);
 const lacking = new CellaError('SANDBOX_UNAVAILABLE', 'landlock is missing.', { details: { layer: 'landlock' } });
 
 describe('tellingWaysOut', () => {
-  it('adds both ways out to what is missing, where nobody chose the executor', async () => {
+  it('adds both alternatives to what is missing, if nobody chose the executor', async () => {
     await expect(withExecutorAdvice('auto', failing(lacking))).rejects.toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
       message: expect.stringMatching(/^landlock is missing\. .*executor: "container".*executor: "in-process".*trusted/),
@@ -15,11 +15,11 @@ describe('tellingWaysOut', () => {
     });
   });
 
-  it('leaves the error of an executor that was chosen as it is', async () => {
+  it('does not change the error of a chosen executor', async () => {
     await expect(withExecutorAdvice('subprocess', failing(lacking))).rejects.toBe(lacking);
   });
 
-  it('leaves errors alone that another executor would meet too', async () => {
+  it('does not change errors that another executor would have too', async () => {
     const busy = new CellaError('KEY_BUSY', 'Another process holds it.');
     await expect(withExecutorAdvice('auto', failing(busy))).rejects.toBe(busy);
     await expect(withExecutorAdvice('auto', failing('text'))).rejects.toBe('text');
@@ -27,7 +27,7 @@ describe('tellingWaysOut', () => {
 });
 
 describe('requireLinux', () => {
-  it('names the platform that it is not', () => {
+  it('names the platform if it is not Linux', () => {
     expect(() => requireLinux('darwin')).toThrow('need Linux, and this is darwin');
     expect(() => requireLinux('linux')).not.toThrow();
   });

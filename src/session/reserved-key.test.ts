@@ -9,7 +9,7 @@ describe('an agent key that begins with ~, as those of a server’s users do', (
     await expect(Session.open({ agentKey: '~ada~abcdefghijkl/mine' })).rejects.toMatchObject(refused);
   });
 
-  it('gets no kernel of a pool, by any of its ways', async () => {
+  it('gets no kernel of a pool, by any method', async () => {
     await using pool = new KernelPool();
     await expect(pool.acquire('~x')).rejects.toMatchObject(refused);
     await expect(pool.fork('x', { agentKey: '~x' })).rejects.toMatchObject(refused);

@@ -18,7 +18,7 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-it('what could not be opened is opened by the next call, once it can be', async () => {
+it('a namespace that could not be opened is opened by the next call that can', async () => {
   const dataDir = await newFolder();
   const inTheWay = join(dataDir, 'checkpoints');
   await writeFile(inTheWay, 'a file where a folder belongs');
@@ -34,20 +34,20 @@ it('what could not be opened is opened by the next call, once it can be', async 
   for (const call of calls) expect(await call()).toEqual([]);
 });
 
-it('what is configured can be looked at and kept without any Python; only an install needs one', async () => {
+it('the configuration can be read and changed without any Python; only an install needs one', async () => {
   await using namespaces = await openNamespaces({ dataDir: await newFolder(), python: '/nonexistent/python' });
   expect([await namespaces.deps.list(), await namespaces.tools.list()]).toEqual([[], []]);
   await expect(namespaces.deps.add('tiny')).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
 });
 
-it('options that contradict each other are told before anything opens', async () => {
+it('contradicting options are reported before anything opens', async () => {
   await expect(openNamespaces({ dataDir: await newFolder(), image: 'mine' })).rejects.toMatchObject({
     code: 'INVALID_OPTIONS',
     message: expect.stringContaining('image'),
   });
 });
 
-it('a program that needs a sandbox is told that there is none', async () => {
+it('a program that needs a sandbox gets an error if there is none', async () => {
   await using namespaces = await openNamespaces({ dataDir: await newFolder() });
   await namespaces.tools.create('name: say\ncommand: echo\n');
   await expect(namespaces.tools.call('say', {})).rejects.toMatchObject({

@@ -27,14 +27,14 @@ describe('the options of a session', () => {
     });
   });
 
-  it('take the empty agent key for `default`, and refuse one of blanks alone', () => {
+  it('accept an empty agent key as `default`, and refuse one of only spaces', () => {
     expect(checkOptions({ agentKey: '' }).agentKey).toBe('default');
     for (const agentKey of [' ', '  ', '\t\n']) {
       expect(() => checkOptions({ agentKey })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
     }
   });
 
-  it('are refused for a bad key also where all the others were taken before', () => {
+  it('are refused for an invalid key even if all others were accepted before', () => {
     const others = { preload: ['os'], env: { A: '1' }, spares: 1 };
     const first = checkOptions({ agentKey: 'a', ...others });
     expect(checkOptions({ agentKey: 'b', ...others })).toEqual({ ...first, agentKey: 'b' });
@@ -45,7 +45,7 @@ describe('the options of a session', () => {
     expect(refusal(() => checkOptions({ agentKey: 'a', ...others, spares: '1' })).message).toContain('spares');
   });
 
-  it.each(['handle:risk gate', '../..', '😀', ' a '])('take the agent key %j as it is', (agentKey) => {
+  it.each(['handle:risk gate', '../..', '😀', ' a '])('accept the agent key %j unchanged', (agentKey) => {
     expect(checkOptions({ agentKey }).agentKey).toBe(agentKey);
   });
 
@@ -95,14 +95,14 @@ describe('the options of a session', () => {
     expect(error.details.problems).toHaveLength(1);
   });
 
-  it('name every option that cannot be used, not only the first', () => {
+  it('report every invalid option, not only the first', () => {
     const { message } = refusal(() => checkOptions({ timeoutMs: -1, spares: -1, limits: { openFiles: 1 } }));
     for (const name of ['timeoutMs', 'spares', 'limits.openFiles']) expect(message).toContain(name);
   });
 });
 
 describe('the options of an execution', () => {
-  it('may be left out', () => {
+  it('can be left out', () => {
     expect(checkExecuteOptions({})).toEqual({});
   });
 
@@ -126,8 +126,8 @@ function having(options: object): OptionsCache<{ limits: { memoryMb: number } }>
   return seen;
 }
 
-describe('options that were found to be good', () => {
-  it('are known again, whatever the key, and in whatever order they are written', () => {
+describe('options that were found valid', () => {
+  it('are recognized, with any key, and in any order', () => {
     const seen = having(written());
     const known = seen.find(written());
     expect(known).toEqual({ limits: { memoryMb: 64 } });
@@ -158,7 +158,7 @@ describe('options that were found to be good', () => {
     expect(having(written()).find(options)).toBeUndefined();
   });
 
-  it('stay as they were when the caller changes what it wrote', () => {
+  it('do not change when the caller changes its object', () => {
     const options = written();
     const seen = having(options);
     options.preload.push('os');
@@ -182,7 +182,7 @@ describe('options that were found to be good', () => {
     expect(having(options).find(options)).toBeUndefined();
   });
 
-  it('are as many as a program has ways to open a session', () => {
+  it('have a limited number in the cache', () => {
     const seen = new OptionsCache<object>('agentKey');
     for (let spares = 0; spares < 100; spares++) seen.add({ spares }, {});
     expect(seen.find({ spares: 0 })).toBeUndefined();

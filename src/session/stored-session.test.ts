@@ -6,7 +6,7 @@ import { FileStorage } from '../storage/file/file-storage.ts';
 import { checkOptions } from './session-options.ts';
 import { CellHistory, StoredSession } from './stored-session.ts';
 
-test('a session that cannot be opened because storage fails does not keep its key', async () => {
+test('a session that cannot be opened because storage fails does not lock its key', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
@@ -18,7 +18,7 @@ test('a session that cannot be opened because storage fails does not keep its ke
   await stored.releaseLock();
 });
 
-test('a session whose storage is fenced by the lock on its key uses that lock and leaves it alone', async () => {
+test('a session whose storage is fenced by the lock on its key uses that lock and does not release it', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
@@ -34,7 +34,7 @@ test('a session whose storage is fenced by the lock on its key uses that lock an
   expect([lock.held, await storage.records.get('a')]).toEqual([true, undefined]);
 });
 
-test('what could not be written while the disk was full is written with what comes next', async () => {
+test('data that could not be written while the disk was full is written with the next write', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
@@ -47,7 +47,7 @@ test('what could not be written while the disk was full is written with what com
   expect(await storage.records.get('a')).toMatchObject({ state: 'hibernated', executions: 2, pid: 7 });
 });
 
-test('closing tells that the last of it could not be written', async () => {
+test('closing reports that the last write failed', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'cella-stored-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   await using storage = await FileStorage.open(dataDir);
@@ -61,7 +61,7 @@ test('closing tells that the last of it could not be written', async () => {
 
 const cell = (execution: number, code = 'x') => ({ execution, code, status: 'ok' }) as const;
 
-test('the newest thousand are there, in their order, however many there were', () => {
+test('the newest thousand cells are kept, in order', () => {
   const cells = new CellHistory([cell(1), cell(2)]);
   for (let execution = 3; execution <= 4321; execution++) {
     cells.add(cell(execution));
@@ -72,7 +72,7 @@ test('the newest thousand are there, in their order, however many there were', (
   expect(cells.all.map(({ execution }) => execution)).toEqual(Array.from({ length: 1000 }, (_, at) => 3322 + at));
 });
 
-test('cells that are large together do not all stay in memory, and the newest does whatever its size', () => {
+test('cells that are large in total do not all stay in memory; the newest always does', () => {
   const cells = new CellHistory([]);
   const large = 'x'.repeat(20 * 1024 * 1024);
   for (let execution = 1; execution <= 3; execution++) cells.add(cell(execution, large));

@@ -19,7 +19,7 @@ const read = (path: string, named = true) => readConfig({ path, named });
 const told = (text: string, mode?: number) => read(file(text, mode));
 
 describe('a config file', () => {
-  it('stands for variables, with paths from its own folder', async () => {
+  it('replaces variables, with paths relative to its folder', async () => {
     const text = `
       host: 0.0.0.0
       port: 8080
@@ -53,7 +53,7 @@ describe('a config file', () => {
     expect(await told('python: venv/bin/python')).toEqual({ CELLA_PYTHON: join(folder, 'venv/bin/python') });
   });
 
-  it('may say nothing, and need not be there where nobody has named it', async () => {
+  it('can be empty, and can be missing if nobody has named it', async () => {
     expect(await told('')).toEqual({});
     expect(await told('# nothing\n')).toEqual({});
     expect(await read(join(folder, 'none'), false)).toEqual({});
@@ -88,11 +88,11 @@ describe('a config file', () => {
     await expect(refused).rejects.toThrow(problem);
   });
 
-  it('cannot say where the data folder is from within it', async () => {
+  it('in the data folder cannot set the data folder', async () => {
     await expect(read(file('data: /elsewhere'), false)).rejects.toThrow('the file lies in the data folder');
   });
 
-  it('is refused where others could change it', async () => {
+  it('is refused if others can change it', async () => {
     for (const mode of [0o664, 0o646, 0o622]) await expect(told('port: 1', mode)).rejects.toThrow('chmod go-w');
     const aside = join(folder, 'aside');
     mkdirSync(aside);
@@ -107,7 +107,7 @@ describe('a config file', () => {
     'redis: rediss://ada:hush@localhost:6379/1',
     'index: https://ada:hush@pypi.example/simple',
     'extra-index: [https://a/simple, https://hush@b/simple]',
-  ])('is refused where it holds a password that others can read, without telling it: %s', async (text) => {
+  ])('is refused if it contains a password that others can read, without showing it: %s', async (text) => {
     const refused = told(text);
     await expect(refused).rejects.toThrow('chmod 600');
     await expect(refused).rejects.not.toThrow('hush');

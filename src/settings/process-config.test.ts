@@ -11,7 +11,7 @@ import { resolveSetting } from './setting.ts';
 import { settings } from './settings-table.ts';
 
 describe('readEnvironment', () => {
-  it('takes what is set', () => {
+  it('reads set variables', () => {
     const env = { CELLA_AGENT_KEY: 'ada', CELLA_DATA_DIR: '/data', CELLA_PYTHON: 'python3.12', NO_COLOR: '1' };
     const own = { PATH: '/opt/bin:/bin', HOME: '/home/ada' };
     const redis = { CELLA_STORAGE: 'redis', CELLA_REDIS: 'redis://localhost', CELLA_PREFIX: 'team' };
@@ -46,7 +46,7 @@ describe('readEnvironment', () => {
     });
   });
 
-  it('takes a variable that is set to nothing as not set', () => {
+  it('treats an empty variable as not set', () => {
     const empty = {
       CELLA_STORAGE: '',
       CELLA_REDIS: '',
@@ -67,7 +67,7 @@ describe('readEnvironment', () => {
     });
   });
 
-  it('takes lists of folders and of package indexes apart', () => {
+  it('splits lists of folders and of package indexes', () => {
     const env = { CELLA_INDEX: 'https://a/simple', CELLA_EXTRA_INDEX: ' https://b  https://c', CELLA_NO_INDEX: '1' };
     expect(readProcessConfig({ ...env, CELLA_WHEELS: '/w::/x', CELLA_TOOLS: '/t' })).toMatchObject({
       packages: {
@@ -80,7 +80,7 @@ describe('readEnvironment', () => {
     });
   });
 
-  it('takes the container engine from DOCKER_HOST, and the folder of a user’s sockets if it is absolute', () => {
+  it('uses the container engine in DOCKER_HOST, and the folder of a user’s sockets if it is absolute', () => {
     const env = { DOCKER_HOST: 'unix:///run/docker.sock', XDG_RUNTIME_DIR: '/run/user/7' };
     expect(readProcessConfig(env)).toMatchObject({ engine: 'unix:///run/docker.sock', runtimeDir: '/run/user/7' });
     expect(readProcessConfig({ DOCKER_HOST: '', XDG_RUNTIME_DIR: 'run' })).toMatchObject({
@@ -89,24 +89,24 @@ describe('readEnvironment', () => {
     });
   });
 
-  it.each(['0', 'true', 'yes', ''])('takes no other word for CELLA_AUTO_SH=1: %j', (word) => {
+  it.each(['0', 'true', 'yes', ''])('accepts no other value for CELLA_AUTO_SH=1: %j', (word) => {
     const { variables } = readProcessConfig({ CELLA_AUTO_SH: word });
     expect(resolveSetting(settings.autoSh, undefined, variables)).toBe(false);
   });
 
-  it('puts the data where XDG_DATA_HOME says, if it is absolute', () => {
+  it('uses XDG_DATA_HOME for the data, if it is absolute', () => {
     expect(readProcessConfig({ XDG_DATA_HOME: '/xdg', HOME: '/home/ada' }).dataDir).toBe('/xdg/cella');
     expect(readProcessConfig({ XDG_DATA_HOME: 'xdg', HOME: '/home/ada' }).dataDir).toBe('/home/ada/.local/share/cella');
   });
 
-  it('makes a relative data folder absolute, and manages without HOME', () => {
+  it('makes a relative data folder absolute, and works without HOME', () => {
     expect(readProcessConfig({ CELLA_DATA_DIR: 'data' }).dataDir).toBe(`${process.cwd()}/data`);
     expect(readProcessConfig({}).dataDir).toBe(`${homedir()}/.local/share/cella`);
   });
 });
 
-describe('what a config file lays beneath', () => {
-  it('holds where this process has no such variable', () => {
+describe('the values of a config file', () => {
+  it('apply if this process has no such variable', () => {
     const before = process.env.CELLA_PYTHON;
     try {
       setConfigDefaults({ CELLA_PYTHON: 'from-file', CELLA_PREFIX: 'from-file', CELLA_ENGINE: 'from-file' });
@@ -124,7 +124,7 @@ describe('what a config file lays beneath', () => {
 });
 
 describe('readCredential', () => {
-  it('finds a secret by the name that a tool mentions', () => {
+  it('finds a secret by the name in a tool’s definition', () => {
     const env = { CELLA_CREDENTIAL_TICKETS_TOKEN: 'hush', CELLA_CREDENTIAL_EMPTY: '' };
     expect(['tickets_token', 'tickets-token', 'Tickets.Token'].map((name) => readCredential(name, env))).toEqual([
       'hush',
@@ -141,21 +141,21 @@ test.each([
   ['CELLA_DATA', 'CELLA_DATA_DIR'],
   ['CELLA_MASTERKEY', 'CELLA_MASTER_KEY'],
   ['CELLA_REDDIS', 'CELLA_REDIS'],
-])('%s was most likely meant as %s', (name, meant) => {
+])('%s is reported as a probable misspelling of %s', (name, meant) => {
   expect(unknownVariables([name])).toEqual([{ name, meant }]);
   expect(describeUnknownVariable({ name, meant: meant })).toBe(
     `${name} is no setting, and does nothing. Did you mean ${meant}?`,
   );
 });
 
-test('one that is like none is told as well, without what it holds', () => {
+test('an unknown one is reported as well, without its value', () => {
   expect(unknownVariables(['CELLA_FROBNICATE'])).toEqual([{ name: 'CELLA_FROBNICATE' }]);
   expect(describeUnknownVariable({ name: 'CELLA_\u001b[31m' })).toBe(
     'CELLA_?[31m is no setting, and does nothing. See docs/settings.md for all there are.',
   );
 });
 
-test('settings, secrets of tools, marks of programs and what others have named are none', () => {
+test('settings, secrets of tools, internal variables and foreign variables are not reported', () => {
   const names = ['CELLA_PORT', 'CELLA_CREDENTIAL_TICKETS', 'CELLA_ENVIRONMENT', 'CELLA_COMMAND', 'PATH', 'XCELLA_PORT'];
   expect(unknownVariables(names)).toEqual([]);
 });

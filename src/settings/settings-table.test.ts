@@ -33,7 +33,7 @@ function rowOf(setting: Setting): string {
 }
 
 describe('docs/settings.md', () => {
-  it('has the table as it is', () => {
+  it('has the current table', () => {
     const head = ['| flag | variable | config file | option | default | |', '|---|---|---|---|---|---|'];
     const rows = read('docs/settings.md')
       .match(/^\| flag [\s\S]*?(?=\n\n)/m)?.[0]
@@ -41,7 +41,7 @@ describe('docs/settings.md', () => {
     expect(rows).toEqual([...head, ...allSettings.map(rowOf)]);
   });
 
-  it('has the variables of others', () => {
+  it('has the variables of other programs', () => {
     const page = read('docs/settings.md');
     for (const [name, about] of Object.entries(borrowedVariables)) expect(page).toContain(`| \`${name}\` | ${about} |`);
   });
@@ -57,7 +57,7 @@ describe('the table', () => {
     }
   });
 
-  it('has every variable that a source mentions', () => {
+  it('has every variable that the source mentions', () => {
     const mentioned = sources.flatMap(({ name, text }) =>
       [...text.matchAll(/\bCELLA_[A-Z_]*[A-Z]\b/g)].map(([variable]) => `${variable} in ${name}`),
     );
@@ -71,7 +71,7 @@ describe('the table', () => {
     ).toEqual([]);
   });
 
-  it('is where flags with a variable come from: no other source writes one out', () => {
+  it('is the only place that defines flags with a variable', () => {
     const written = sources
       .filter(({ name }) => name.startsWith('cli'))
       .flatMap(({ name, text }) =>
@@ -89,7 +89,7 @@ describe('the table', () => {
     expect(written.filter((each) => flags.has(each.replace(/ .*/, '')) && !own.includes(each))).toEqual([]);
   });
 
-  it('tells no secret a place in a file', () => {
+  it('has no config file name for secrets', () => {
     for (const { variable = '', key } of allSettings)
       if (/TOKEN$|CREDENTIAL/.test(variable)) expect(key).toBeUndefined();
   });

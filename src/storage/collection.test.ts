@@ -15,7 +15,7 @@ test('a document is parsed once for each of its revisions', () => {
   expect(parsed).toBe(3);
 });
 
-test('what cannot be parsed is tried again, and not remembered', () => {
+test('a document that cannot be parsed is tried again, and not cached', () => {
   const cache = new ParsedDocumentCache<string>();
   const fail = () => {
     throw new Error('damaged');
@@ -24,7 +24,7 @@ test('what cannot be parsed is tried again, and not remembered', () => {
   expect(cache.get('a', 1, () => 'whole')).toBe('whole');
 });
 
-test('those that were not used for long are forgotten', () => {
+test('the least recently used ones are dropped', () => {
   const cache = new ParsedDocumentCache<number>();
   for (let id = 0; id < 1001; id++) {
     cache.get(String(id), 1, () => id);

@@ -19,7 +19,7 @@ describe('the history of a record', () => {
     );
   });
 
-  it('keeps at most so many cells, and the newest however long it is', () => {
+  it('keeps a limited number of cells, and the newest however long it is', () => {
     const cells = Array.from({ length: HISTORY_CELLS + 5 }, (_, execution) => ({ execution, code: '' }));
     expect(boundHistory(cells)).toEqual(cells.slice(5));
     const long = { code: 'x'.repeat(HISTORY_CHARACTERS + 1) };

@@ -5,7 +5,7 @@ import { folderName } from './validation.ts';
 const anyKey = fc.string({ unit: 'binary', minLength: 1, maxLength: 100 });
 
 describe('the folder of an agent key', () => {
-  it('is readable where the key is', () => {
+  it('is readable if the key is', () => {
     expect(folderName('handle:risk gate')).toMatch(/^handle-risk-gate-[0-9a-f]{16}$/);
     expect(folderName('Zoë')).toMatch(/^Zoe-[0-9a-f]{16}$/);
   });

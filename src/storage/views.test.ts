@@ -16,7 +16,7 @@ async function layers() {
   return { own, shared: storage.skills, both: new OverlayTextStore(own, storage.skills) };
 }
 
-test('one’s own come in front of shared ones of the same name, and both are listed by name', async () => {
+test('the user’s own take precedence over shared ones of the same name, and both are listed by name', async () => {
   const { own, shared, both } = await layers();
   for (const name of ['b', 'c']) await shared.put(name, `shared ${name}`);
   for (const name of ['a', 'b']) expect(await both.put(name, `own ${name}`, { ifAbsent: true })).toBe(true);
@@ -39,7 +39,7 @@ test('shared ones cannot be changed or deleted', async () => {
   expect((await shared.get('c'))?.text).toBe('shared');
 });
 
-test('a change of either is a change of both', async () => {
+test('a change of either changes the version of both', async () => {
   const { own, shared, both } = await layers();
   const versions = [await both.version()];
   for (const store of [own, shared]) {

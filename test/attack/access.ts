@@ -11,9 +11,9 @@ import { scratchFolder } from '../support/kernels/session.ts';
 import { once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const TOKENS = 'Only a token or login that is good now opens a door.';
-const FORKS = 'Deleting a session takes nothing of a fork.';
-const OTHERS = 'What is another user’s does not exist for you.';
+const TOKENS = 'Only a valid token or login gives access.';
+const FORKS = 'Deleting a session deletes nothing of a fork.';
+const OTHERS = 'Data of other users does not exist for a user.';
 
 function row(name: string, promise: string, attempt: (world: World) => Promise<void>, options: Partial<Row> = {}): Row {
   return { name, promise, on: once, ...options, attempt };
@@ -32,7 +32,7 @@ async function inProgram(dataDir: string, code: string): Promise<string> {
 }
 
 const tokens: Row[] = [
-  row('changes each character of a good token', TOKENS, async ({ mallory, victoria }) => {
+  row('changes each character of a valid token', TOKENS, async ({ mallory, victoria }) => {
     const good = victoria.token;
     for (let at = 0; at < good.length; at++) {
       const token = good.slice(0, at) + (good[at] === 'A' ? 'B' : 'A') + good.slice(at + 1);
@@ -40,7 +40,7 @@ const tokens: Row[] = [
       expect.soft([at, [401, 429].includes(status)]).toEqual([at, true]);
     }
   }),
-  row('writes a token in odd ways', TOKENS, async (world) => {
+  row('writes a token in unusual forms', TOKENS, async (world) => {
     const { token } = world.victoria;
     const odd = [
       `Basic ${token}`,
@@ -81,7 +81,7 @@ const tokens: Row[] = [
     { quick: true },
   ),
   row(
-    'makes itself a token that may do more, for another, or for ever',
+    'creates a token with more rights, for another user, or without expiry',
     TOKENS,
     async ({ mallory }) => {
       for (const body of [
@@ -103,7 +103,7 @@ const tokens: Row[] = [
     { quick: true },
   ),
   row(
-    'has a login code used up by a HEAD that somebody’s preview sends',
+    'uses up a login code with a HEAD request, like a link preview',
     TOKENS,
     async (world) => {
       const { json } = await world.victoria.call('POST /v1/login-codes', { body: {} });
@@ -127,7 +127,7 @@ const tokens: Row[] = [
     }
     expect((await world.mallory.call('POST /v1/login-codes', { body: { user: 'victoria' } })).status).toBe(403);
   }),
-  row('tries every route of the document in every role', TOKENS, async () => {
+  row('tries every route of the OpenAPI document in every role', TOKENS, async () => {
     const { calls, wrong } = await tryRoutesByRole();
     expect(wrong).toEqual([]);
     expect(calls).toBeGreaterThan(600);
@@ -172,7 +172,7 @@ const tokens: Row[] = [
 
 const foreign: Row[] = [
   row(
-    'asks for a session of another in every way that its id can be written',
+    'requests another user’s session in every spelling of its id',
     OTHERS,
     async ({ mallory, victoria }) => {
       const id = victoria.session;
@@ -214,7 +214,7 @@ const foreign: Row[] = [
     { quick: true },
   ),
   row(
-    'uses the agent key of another, and keys that belong to the server',
+    'uses another user’s agent key, and reserved keys',
     OTHERS,
     async (world) => {
       const { mallory, victoria } = world;
@@ -243,7 +243,7 @@ const foreign: Row[] = [
     { quick: true },
   ),
   row(
-    'repeats the Idempotency-Key of another',
+    'repeats another user’s Idempotency-Key',
     OTHERS,
     async (world) => {
       const { mallory, victoria } = world;
@@ -263,7 +263,7 @@ const foreign: Row[] = [
     { quick: true },
   ),
   row(
-    'lists sessions, kernels, tokens, rules and credentials of others by filters',
+    'lists sessions, kernels, tokens, rules and credentials of other users with filters',
     OTHERS,
     async ({ mallory, victoria }) => {
       for (const path of [
@@ -287,8 +287,8 @@ const foreign: Row[] = [
     },
   ),
   row(
-    'has another person fork a session that it has prepared',
-    'A fork by another person runs nothing with that person’s rights before they confirm.',
+    'makes another user fork a prepared session',
+    'A fork by another user runs nothing with that user’s rights before they confirm it.',
     async (world) => {
       const { mallory, victoria } = world;
       const session = await mallory.open();
@@ -322,7 +322,7 @@ sys.displayhook = lambda value: stolen.append(repr(trap))`;
     },
     { quick: true },
   ),
-  row('deletes a session, and with it the files of a fork of another', FORKS, async (world) => {
+  row('deletes a session, and with it the files of another user’s fork', FORKS, async (world) => {
     const { mallory, victoria } = world;
     const session = await mallory.open();
     await mallory.value("open('shared', 'w').write('x')", { session });
@@ -340,7 +340,7 @@ sys.displayhook = lambda value: stolen.append(repr(trap))`;
     await mallory.call(`DELETE /v1/sessions/${session}`);
   }),
   row(
-    'destroys a session in a program of the library, and with it the files of its fork',
+    'destroys a session of the library, and with it the files of its fork',
     FORKS,
     async () => {
       const dataDir = await scratchFolder();

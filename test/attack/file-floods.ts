@@ -7,7 +7,7 @@ import { LONG_LINKS } from '../server/files/hostile.ts';
 import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const FILES = 'One user’s requests for files hold up nobody else’s.';
+const FILES = 'File requests of one user do not delay those of others.';
 /** A busy machine is slow; whoever waits behind a flood waits longer. */
 const MOST_WAIT_MS = 20_000;
 

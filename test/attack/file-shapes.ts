@@ -6,7 +6,7 @@ import { INSIDE, routes } from './files.ts';
 import { everywhere, type Row } from './row.ts';
 import type { Reply } from './world.ts';
 
-const SHAPES = 'A file of any kind, name or depth holds up nobody but its session.';
+const SHAPES = 'A file of any kind, name or depth blocks only its own session.';
 
 const ODD = [
   '..',
@@ -101,7 +101,7 @@ os.makedirs('folder', exist_ok=True)`;
     },
   },
   {
-    name: 'has names of 255 bytes, of no text, and with control characters',
+    name: 'uses names of 255 bytes, that are not text, and with control characters',
     promise: SHAPES,
     on: everywhere,
     attempt: async ({ mallory }) => {
@@ -140,7 +140,7 @@ for number in range(5000):
     },
   },
   {
-    name: 'reads a file of a petabyte that holds nothing',
+    name: 'reads a sparse file of a petabyte',
     promise: SHAPES,
     on: everywhere,
     attempt: async ({ mallory }) => {
@@ -161,8 +161,8 @@ size`);
     },
   },
   {
-    name: 'keeps files open that have no name any more, past its quota',
-    promise: 'What a user keeps on the disk counts against its quota.',
+    name: 'keeps deleted files open, over its quota',
+    promise: 'Everything that a user stores on the disk counts towards the quota.',
     // docs/threat-model.md: only a root host knows whose files without a name are.
     on: ['subprocess'],
     attempt: async (world) => {
@@ -183,8 +183,8 @@ held.flush()`;
     },
   },
   {
-    name: 'leaves 9,000 folders in one another behind, and the server starts again',
-    promise: 'No leftover of a user keeps the server from starting.',
+    name: 'leaves 9,000 nested folders behind, and the server restarts',
+    promise: 'Nothing that a user leaves behind prevents the server from starting.',
     on: everywhere,
     attempt: async (world) => {
       const { mallory } = world;

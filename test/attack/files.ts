@@ -21,10 +21,9 @@ import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 
 export const INSIDE =
-  'The files API reaches what is in the workspace, and nothing else, whatever the code swaps meanwhile.';
-const PLACE =
-  'A folder that a session was given stays that folder: no link that code puts on the way to it is followed.';
-const RIGHTS = 'What the host does with files for a session can do exactly what its code can do.';
+  'The files API reaches only the workspace, even if code swaps folders and links during a request.';
+const PLACE = 'The folder of a session stays the same folder: no link that code puts on its path is followed.';
+const RIGHTS = 'File work of the host for a session has exactly the rights of the session’s code.';
 
 /** What each route does to `path`, which lies in a folder that code swaps with a link to a folder of the host. */
 export const routes = {
@@ -164,7 +163,7 @@ os.rename(${python(join(outer, 'a'))}, ${python(join(outer, 'away'))})
 os.symlink(${python(to)}, ${python(join(outer, 'a'))})`;
 
 const parents: Row[] = everyRoute.map((route) => ({
-  name: `${route} where a folder above the session’s has become a link`,
+  name: `${route} after a parent of the session’s folder was replaced by a link`,
   promise: PLACE,
   on: everywhere,
   quick: true,
@@ -212,7 +211,7 @@ open('made', 'w')`;
 
 const terminals: Row[] = [
   {
-    name: 'opens a terminal where a folder above the session’s has become a link',
+    name: 'opens a terminal after a parent of the session’s folder was replaced by a link',
     promise: PLACE,
     on: everywhere,
     quick: true,
@@ -225,7 +224,7 @@ const terminals: Row[] = [
     },
   },
   {
-    name: 'opens a terminal in a session whose folder lies in that of another, which swaps it',
+    name: 'opens a terminal in a session whose folder is inside that of another session, which swaps it',
     promise: PLACE,
     on: everywhere,
     quick: true,
@@ -244,7 +243,7 @@ const terminals: Row[] = [
 
 const wakes: Row[] = [
   {
-    name: 'reads the admin’s token by way of the data folder',
+    name: 'reads the admin token through the data folder',
     promise: PLACE,
     on: everywhere,
     quick: true,
@@ -257,7 +256,7 @@ const wakes: Row[] = [
     },
   },
   {
-    name: 'wakes in the folder that the link leads to',
+    name: 'resumes in the folder that the link leads to',
     promise: PLACE,
     on: everywhere,
     attempt: async (world) => {
@@ -270,7 +269,7 @@ const wakes: Row[] = [
     },
   },
   {
-    name: 'deletes a session whose folder has become a link',
+    name: 'deletes a session whose folder was replaced by a link',
     promise: PLACE,
     on: everywhere,
     attempt: async (world) => {
@@ -306,7 +305,7 @@ os.chmod('deep', 0)`;
   },
   ...(['read', 'write', 'list', 'delete'] as const).map(
     (route): Row => ({
-      name: `${route} in a session whose folder lies in that of another, which swaps it`,
+      name: `${route} in a session whose folder is inside that of another session, which swaps it`,
       promise: PLACE,
       on: everywhere,
       attempt: async (world) => {
@@ -323,7 +322,7 @@ os.chmod('deep', 0)`;
 
 /** A file that only root may read, in a folder that a session was given: its code cannot, and so nobody can for it. */
 const rights: Row[] = (['read', 'write', 'move away', 'move into', 'delete'] as const).map((route) => ({
-  name: `${route} of a file that root alone may touch`,
+  name: `${route} of a file that only root may access`,
   promise: RIGHTS,
   on: ['subprocess', 'container'],
   quick: route === 'read' || route === 'write',
@@ -358,7 +357,7 @@ const rights: Row[] = (['read', 'write', 'move away', 'move into', 'delete'] as 
 }));
 
 const mounts: Row[] = (['read', 'write', 'list', 'delete', 'delete all'] as const).map((route) => ({
-  name: `${route} of what another file system that is mounted in the folder holds`,
+  name: `${route} of a file on another file system that is mounted in the folder`,
   promise: RIGHTS,
   on: ['subprocess'],
   attempt: async (world) => {

@@ -7,10 +7,10 @@ import { expect } from 'vitest';
 import { at, Gateway, message, provide } from '../support/servers/gateway.ts';
 import { once, type Row } from './row.ts';
 
-const KEYS = 'The key of a provider is told to nobody: plain, split or escaped as JSON.';
-const ASKED = 'A call asks a model for an answer, and the provider for nothing else.';
-const LIES = 'What a provider sends widens nothing.';
-const BOUND = 'A session token is good for its session, its turn and its time.';
+const KEYS = 'Nobody gets the key of a provider: plain, split or JSON-escaped.';
+const ASKED = 'A call can request a model’s answer from the provider, and nothing else.';
+const LIES = 'Nothing that a provider sends gives an agent more rights.';
+const BOUND = 'A session token is valid only for its session, its turn and its lifetime.';
 
 const KEY = `sk-ant-${randomBytes(16).toString('hex')}`;
 
@@ -115,7 +115,7 @@ function heard(stream: string): string {
 
 const keys: Row[] = echoes.map(([name, pieces]) =>
   row(
-    `has the provider repeat the key ${name}`,
+    `makes the provider repeat the key ${name}`,
     KEYS,
     async () => {
       const { gateway, token } = await scene(
@@ -130,11 +130,11 @@ const keys: Row[] = echoes.map(([name, pieces]) =>
 
 const refusedFields: [string, object][] = [
   [
-    'servers of MCP that the provider calls',
+    'MCP servers that the provider calls',
     { mcp_servers: [{ type: 'url', url: 'https://evil.example/mcp', name: 'x' }] },
   ],
   [
-    'a picture that the provider fetches',
+    'an image that the provider fetches',
     {
       messages: [
         { role: 'user', content: [{ type: 'image', source: { type: 'url', url: 'https://evil.example/?leak=1' } }] },
@@ -149,17 +149,17 @@ const refusedFields: [string, object][] = [
       ],
     },
   ],
-  ['the provider’s own search of the web', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }],
-  ['the provider’s own fetching of pages', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] }],
-  ['the provider’s own running of code', { tools: [{ type: 'code_execution_20250522', name: 'code_execution' }] }],
+  ['the provider’s web search', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }],
+  ['the provider’s web fetch', { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] }],
+  ['the provider’s code execution', { tools: [{ type: 'code_execution_20250522', name: 'code_execution' }] }],
   ['a verdict on tools', { safeguards: [{ type: 'dangerous_tool_use' }] }],
-  ['a field that nobody knows', { unheard_of: { url: 'https://evil.example' } }],
+  ['an unknown field', { unheard_of: { url: 'https://evil.example' } }],
 ];
 
 const asks: Row[] = [
   ...refusedFields.map(([name, more]) =>
     row(
-      `asks for ${name}`,
+      `requests ${name}`,
       ASKED,
       async () => {
         const { gateway, token, asked } = await scene();
@@ -192,7 +192,7 @@ const asks: Row[] = [
       for (const { url } of asked) expect(url).toMatch(/^\/v1\/messages(\?beta=(true|1))?$/);
     }),
   ),
-  row('smuggles headers to the provider', ASKED, async () => {
+  row('sends its own headers to the provider', ASKED, async () => {
     const seen: IncomingMessage['headers'][] = [];
     const { gateway, token } = await scene((response, request) => {
       seen.push(request.headers);
@@ -217,7 +217,7 @@ const asks: Row[] = [
       expect(JSON.stringify(one)).not.toContain(token);
     }
   }),
-  row('sends a body that is two, of two lengths', ASKED, async () => {
+  row('sends a body with two lengths', ASKED, async () => {
     const { gateway, token, asked } = await scene();
     const socket = connect(gateway.socket);
     socket.on('error', () => {}); // it was cut off
@@ -239,7 +239,7 @@ const asks: Row[] = [
     });
     expect(asked).toEqual([]);
   }),
-  row('sends bodies that are deep, long and doubled', ASKED, async () => {
+  row('sends bodies that are deep, long or have duplicate keys', ASKED, async () => {
     const { gateway, token } = await scene();
     const bodies = [
       '['.repeat(500_000),
@@ -251,7 +251,7 @@ const asks: Row[] = [
     for (const one of bodies) await gateway.messages(token, { body: one }).catch(() => {}); // cut off is as good as refused
   }),
   row(
-    'hides a field in another spelling, and in a second of the same name',
+    'hides a field in another spelling, and in a duplicate key',
     ASKED,
     async () => {
       const { gateway, token, asked } = await scene();
@@ -310,7 +310,7 @@ const lies: Row[] = [
     ),
   ),
   row(
-    'gives a verdict in an answer that is no stream',
+    'gives a verdict in an answer without a stream',
     LIES,
     async () => {
       const { gateway, token } = await scene((response) => {
@@ -323,7 +323,7 @@ const lies: Row[] = [
     { quick: true },
   ),
   row(
-    'sends results of tools that nobody has run, and changes of the mode',
+    'sends results of tools that did not run, and changes of the mode',
     LIES,
     async () => {
       const lie = [
@@ -344,7 +344,7 @@ const lies: Row[] = [
 ];
 
 const bound: Row[] = [
-  row('uses the token of another session, another turn, and one that is over', BOUND, async () => {
+  row('uses the token of another session, another turn, and an ended turn', BOUND, async () => {
     const { url } = await provide((_request, response) => void plain(response, _request));
     const gateway = await Gateway.open({
       settings: { providers: at(url) },
@@ -369,7 +369,7 @@ const bound: Row[] = [
     expect((await gateway.messages(over)).status).toBe(401);
   }),
   {
-    name: 'uses a session token at the doors of the server',
+    name: 'uses a session token for the routes of the server',
     promise: BOUND,
     on: once,
     attempt: async (world) => {

@@ -10,9 +10,9 @@ import { FileStorage } from '../../src/storage/file/file-storage.ts';
 import { once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const FRAMES = 'A request is one request, and comes from where it says.';
-const OPERATOR = 'What operators read is the server’s own word, and cannot be drowned.';
-const BODIES = 'A body of any shape is refused or taken, and nothing else.';
+const FRAMES = 'A request is exactly one request, and its origin is checked.';
+const OPERATOR = 'Users cannot forge or flood logs, metrics and the audit log.';
+const BODIES = 'A body of any shape is refused or accepted, without side effects.';
 
 function row(name: string, promise: string, attempt: (world: World) => Promise<void>, options: Partial<Row> = {}): Row {
   return { name, promise, on: once, ...options, attempt };
@@ -67,7 +67,7 @@ const framing: Row[] = [
     }),
   ),
   row(
-    'names another host, as a page whose name was bound anew',
+    'names another host, as in DNS rebinding',
     FRAMES,
     async (world) => {
       for (const host of [
@@ -93,7 +93,7 @@ const framing: Row[] = [
     },
     { quick: true },
   ),
-  row('asks for another server in the line of its request', FRAMES, async (world) => {
+  row('names another server in its request line', FRAMES, async (world) => {
     const { host } = new URL(world.url);
     for (const target of [
       'http://evil.example/v1/me',
@@ -130,7 +130,7 @@ const framing: Row[] = [
     }
   }),
   row(
-    'forges the marks of another server of a cluster',
+    'forges the headers of another server of the cluster',
     FRAMES,
     async (world) => {
       for (const value of ['1', world.victoria.token, 'admin', '{"user":"local"}', 'eyJhbGciOiJub25lIn0.e30.']) {
@@ -151,13 +151,13 @@ const framing: Row[] = [
     },
     { quick: true },
   ),
-  row('asks for a method by a header or a parameter', FRAMES, async (world) => {
+  row('requests a method with a header or a parameter', FRAMES, async (world) => {
     const headers = { 'x-http-method-override': 'DELETE', 'x-method-override': 'DELETE', 'x-http-method': 'DELETE' };
     await world.mallory.call('GET ~', { headers });
     await world.mallory.call('POST ~?_method=DELETE', { headers, body: {} });
     expect((await world.mallory.call('GET ~')).status).toBe(200);
   }),
-  row('opens connections that say nothing, and headers that never end', FRAMES, async (world) => {
+  row('opens silent connections, and sends endless headers', FRAMES, async (world) => {
     const { hostname, port } = new URL(world.url);
     const held = Array.from({ length: 200 }, () => {
       const socket = connect(Number(port), hostname);
@@ -205,7 +205,7 @@ function crowd(count: number): Disposable {
 
 const operators: Row[] = [
   row(
-    'drowns the audit log as a viewer',
+    'floods the audit log as a viewer',
     OPERATOR,
     async (world) => {
       const viewer = await world.user(`viewer${randomBytes(4).toString('hex')}`, 'viewer');
@@ -228,7 +228,7 @@ const operators: Row[] = [
     { stalls: false },
   ),
   row(
-    'has the audit log looked through for what is not in it',
+    'searches the audit log with a filter that matches nothing',
     OPERATOR,
     async (world) => {
       // As it is after long: more entries than a user can make in the time of a test.
@@ -253,7 +253,7 @@ const operators: Row[] = [
     { on: once },
   ),
   row(
-    'has its kernels listed again and again',
+    'lists its kernels repeatedly',
     OPERATOR,
     async (world) => {
       const { mallory, admin } = world;
@@ -281,7 +281,7 @@ const operators: Row[] = [
     { on: once },
   ),
   row(
-    'writes lines of its own into the log of the server',
+    'injects lines into the log of the server',
     OPERATOR,
     async (world) => {
       const forged = 'x\n{"level":60,"msg":"forged-line"}\n\u001b[31m\u2028';
@@ -300,7 +300,7 @@ const operators: Row[] = [
     { quick: true },
   ),
   row(
-    'gives metrics a label for each thing that it names',
+    'creates metric labels with its own names',
     OPERATOR,
     async (world) => {
       const { mallory } = world;
@@ -314,7 +314,7 @@ const operators: Row[] = [
     },
     { quick: true },
   ),
-  row('reads metrics and facts that tell of others', OPERATOR, async ({ mallory, victoria }) => {
+  row('reads metrics and status for information about other users', OPERATOR, async ({ mallory, victoria }) => {
     for (const path of ['/metrics', '/ready', '/health', '/openapi.json', '/v1/server']) {
       const { text } = await mallory.call(`GET ${path}`);
       expect.soft([path, text.includes(victoria.userId) || text.includes(victoria.session)]).toEqual([path, false]);
@@ -326,7 +326,7 @@ const deep = (open: string, close: string, count: number): string => open.repeat
 
 const bodies: Row[] = [
   row(
-    'sends JSON that is nested 100,000 deep',
+    'sends JSON that is nested 100,000 levels deep',
     BODIES,
     async ({ mallory }) => {
       for (const body of [
@@ -339,7 +339,7 @@ const bodies: Row[] = [
     { quick: true },
   ),
   row(
-    'hides very many parts of JSON behind a mark of the byte order',
+    'hides very many parts of JSON behind a byte order mark',
     BODIES,
     async ({ mallory }) => {
       for (const mark of ['', '\ufeff']) {
@@ -350,7 +350,7 @@ const bodies: Row[] = [
     },
     { quick: true },
   ),
-  row('sends JSON whose names are those of prototypes', BODIES, async ({ mallory }) => {
+  row('sends JSON with names of prototype properties', BODIES, async ({ mallory }) => {
     const bodiesOf = [
       '{"__proto__":{"role":"admin"},"agentKey":"p1"}',
       '{"constructor":{"prototype":{"admin":true}},"agentKey":"p2"}',
@@ -361,7 +361,7 @@ const bodies: Row[] = [
     expect((await mallory.call('GET /v1/users')).status).toBe(403);
     expect(({} as Record<string, unknown>).admin).toBeUndefined();
   }),
-  row('sends bodies that are no JSON, no text and of another kind', BODIES, async ({ mallory }) => {
+  row('sends bodies that are not JSON, not text or of another type', BODIES, async ({ mallory }) => {
     for (const [body, type] of [
       ['\ud800', 'application/json'],
       ['{"a":1}garbage', 'application/json'],
@@ -376,7 +376,7 @@ const bodies: Row[] = [
       expect.soft([body, status >= 400 && status < 500]).toEqual([body, true]);
     }
   }),
-  row('sends bodies that are packed, and blow up', BODIES, async ({ mallory }) => {
+  row('sends compressed bodies that expand enormously', BODIES, async ({ mallory }) => {
     const { gzipSync } = await import('node:zlib');
     const bomb = gzipSync(Buffer.alloc(200_000_000, ' '));
     const { status } = await mallory.call('POST /v1/sessions', {
@@ -385,7 +385,7 @@ const bodies: Row[] = [
     });
     expect(status).toBeGreaterThanOrEqual(400);
   }),
-  row('asks for numbers that are none', BODIES, async ({ mallory }) => {
+  row('sends invalid numbers', BODIES, async ({ mallory }) => {
     for (const value of [
       '-1',
       'NaN',
@@ -413,8 +413,8 @@ const bodies: Row[] = [
       expect.soft((await mallory.call('POST ~/execute', { body: { code: '1', timeoutMs } })).status).toBe(400);
   }),
   row(
-    'asks for limits, folders and a network that members do not get',
-    'Members get a sandbox of their own, and nothing else of the machine.',
+    'requests limits, folders and a network that members cannot have',
+    'Members get their own sandbox, and nothing else of the machine.',
     async (world) => {
       for (const body of [
         { sandbox: 'off' },
@@ -439,8 +439,8 @@ const bodies: Row[] = [
     { quick: true },
   ),
   row(
-    'makes more sessions than a user may have',
-    'A user has a bounded number of sessions.',
+    'creates more sessions than the quota',
+    'The number of sessions per user is limited.',
     async (world) => {
       const user = await world.user(`many${randomBytes(4).toString('hex')}`);
       const codes: number[] = [];

@@ -6,11 +6,11 @@ import { templatesOf } from '../support/processes/processes.ts';
 import { contained, everywhere, type Row, refused } from './row.ts';
 import type { World } from './world.ts';
 
-const FILES = 'Code reads and writes nothing of the host but its workspace.';
+const FILES = 'Code reads and writes nothing of the host except its workspace.';
 const DEVICES = 'Code reaches no device of the host.';
-const PROCESSES = 'Code sees, signals, traces and limits no process but its own.';
-const KERNEL = 'Code changes no setting of the machine, and gets no more rights than it began with.';
-const NETWORK = 'Code without a network reaches nobody, the host included.';
+const PROCESSES = 'Code sees, signals, traces and limits only its own processes.';
+const KERNEL = 'Code changes no setting of the machine, and gains no rights.';
+const NETWORK = 'Code without a network reaches no host, not even its own.';
 
 /** The same with what this run calls its secrets. */
 function aimed(name: string, promise: string, code: (world: World) => string, options: Partial<Row> = {}): Row {
@@ -50,7 +50,7 @@ write('own')
     { quick: true },
   ),
   aimed(
-    'takes the data folder of the server for its own',
+    'names the data folder of the server as its workspace',
     FILES,
     ({ dataDir }) => `
 data = ${python(dataDir)}
@@ -74,14 +74,14 @@ for fd in range(1024):
 found`,
   ),
   refused(
-    'makes nameless files where it may not write, and gives them names',
+    'creates nameless files in read-only folders, and gives them names',
     FILES,
     `
 O_TMPFILE = 0o20200000
 {where: attempt(os.open, where, O_TMPFILE | os.O_RDWR, 0o600) for where in ('/', '/usr', '/etc', '/proc', '/dev', '/bin')}`,
   ),
   refused(
-    'opens a file by a handle that it has forged',
+    'opens a file with a forged file handle',
     FILES,
     `
 verdicts = {}
@@ -91,7 +91,7 @@ for inode in (1, 2, 3, 12, 128):
 verdicts`,
   ),
   refused(
-    'mounts, in all the ways there are',
+    'mounts file systems in every possible way',
     FILES,
     `
 {'tmpfs': call('mount', b'x', b'/tmp', b'tmpfs', 0, 0), 'bind': call('mount', b'/', b'/tmp', 0, 4096, 0),
@@ -100,7 +100,7 @@ verdicts`,
  'open_tree': call('open_tree', -100, b'/', 1 | 0x8000), 'fsopen': call('fsopen', b'tmpfs', 0), 'pivot': call('pivot_root', b'.', b'.'), 'chroot': call('chroot', b'.')}`,
   ),
   refused(
-    'climbs out of a chroot of its own in a program of its own',
+    'breaks out of its own chroot in its own program',
     FILES,
     `
 import subprocess
@@ -151,8 +151,8 @@ grow('/')
 len(folders)`;
 
 const watching: Row = {
-  name: 'watches all folders that it sees for what others do there',
-  promise: 'Code hears of the files of others by no watch; of /usr it hears which programs are opened.',
+  name: 'watches all visible folders for the activity of others',
+  promise: 'Code learns nothing about files of others by watching, except which programs of /usr are opened.',
   on: everywhere,
   attempt: async ({ mallory, victoria }) => {
     const session = await mallory.open();
@@ -183,7 +183,7 @@ names = ['mem', 'kmem', 'port', 'kmsg', 'sda', 'vda', 'nvme0n1', 'loop0', 'loop-
 {name: attempt(os.open, '/dev/' + name, os.O_RDWR) for name in names}`,
   ),
   refused(
-    'makes device nodes wherever it may write',
+    'creates device nodes in every writable folder',
     DEVICES,
     `
 verdicts = {}
@@ -197,7 +197,7 @@ for where in ('.', '/tmp', '/dev/shm', '/dev', os.path.expanduser('~')):
 verdicts`,
   ),
   refused(
-    'looks for another one’s terminal',
+    'looks for terminals of others',
     DEVICES,
     `
 import fcntl, termios
@@ -231,7 +231,7 @@ verdicts`,
     { quick: true },
   ),
   contained(
-    'signals everybody at once',
+    'signals all processes at once',
     PROCESSES,
     `
 import os, signal
@@ -273,7 +273,7 @@ os._exit(3)`;
     },
   },
   {
-    name: 'stops pid 1 and goes on',
+    name: 'stops pid 1 and continues',
     promise: PROCESSES,
     on: everywhere,
     attempt: async ({ mallory }) => {
@@ -313,7 +313,7 @@ verdicts`,
     { quick: true },
   ),
   refused(
-    'runs programs that are set-uid, and makes one',
+    'runs set-uid programs, and creates one',
     KERNEL,
     `
 import shutil, subprocess
@@ -339,7 +339,7 @@ for field in ('CapEff', 'CapPrm', 'CapBnd', 'NoNewPrivs'):
 verdicts`,
   ),
   refused(
-    'makes namespaces in a program of its own',
+    'creates namespaces in its own program',
     KERNEL,
     `
 import subprocess
@@ -353,7 +353,7 @@ lines = subprocess.run([sys.executable, '-c', code], capture_output=True, text=T
 dict(line.split(' ', 1) for line in lines if line)`,
   ),
   refused(
-    'asks for what attacks on the kernel of the machine are made with',
+    'makes system calls that attacks on the Linux kernel use',
     KERNEL,
     `
 import subprocess
@@ -388,7 +388,7 @@ own = ('/proc/sys/net/', '/proc/sys/kernel/ns_last_pid', '/proc/sys/user/', '/pr
     { quick: true },
   ),
   refused(
-    'has the machine run a program of its own at a crash, or when a group is empty',
+    'makes the machine run its program at a crash, or when a control group becomes empty',
     KERNEL,
     `
 import glob
@@ -401,7 +401,7 @@ verdicts['own group'] = attempt(read, '/sys/fs/cgroup/memory/memory.limit_in_byt
 verdicts`,
   ),
   refused(
-    'leaves its groups and their limits',
+    'leaves its control groups and their limits',
     KERNEL,
     `
 import glob
@@ -413,7 +413,7 @@ verdicts['mount'] = call('mount', b'cgroup', b'/tmp', b'cgroup', 0, b'memory')
 verdicts`,
   ),
   contained(
-    'crashes with a core that it has asked for',
+    'crashes with a requested core dump',
     KERNEL,
     `
 import os, resource
@@ -427,7 +427,7 @@ os.abort()`,
 
 const network: Row[] = [
   aimed(
-    'connects to the loopback of the host, by all its names',
+    'connects to the loopback of the host, by every name',
     NETWORK,
     ({ loopbackPort }) => `
 def reach(family, address):
@@ -442,7 +442,7 @@ port = ${loopbackPort}
     { quick: true },
   ),
   refused(
-    'opens sockets that are not of the internet or of Unix',
+    'opens sockets of other families than internet and Unix',
     NETWORK,
     `
 def make(family, kind, protocol):

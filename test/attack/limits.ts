@@ -6,13 +6,13 @@ import { expect } from 'vitest';
 import { descendants, templatesOf } from '../support/processes/processes.ts';
 import { contained, everywhere, type Row, rootHost } from './row.ts';
 
-const LIMITS = 'Code that uses up all it may holds up nobody else.';
-const SUPERVISOR = 'Pid 1 of a sandbox outlives whatever a kernel sends it.';
+const LIMITS = 'Code that uses up its limits does not affect others.';
+const SUPERVISOR = 'Pid 1 of a sandbox survives anything that a kernel sends.';
 
 /** Gives up by itself or is ended by its timeout; memory and processes are bounded by the group. */
 const limits: Row[] = [
   contained(
-    'forks without end',
+    'forks endlessly',
     LIMITS,
     `
 import os
@@ -24,7 +24,7 @@ while True:
     { stalls: false, ms: 3000 },
   ),
   contained(
-    'takes all memory by itself',
+    'uses up all memory in one process',
     LIMITS,
     `
 blocks = []
@@ -33,7 +33,7 @@ while True:
     { stalls: false, ms: 20_000, on: rootHost },
   ),
   contained(
-    'takes all memory by its children',
+    'uses up all memory in child processes',
     LIMITS,
     `
 import os, signal
@@ -45,7 +45,7 @@ signal.pause()`,
     { stalls: false, ms: 8000, on: rootHost },
   ),
   contained(
-    'takes memory that belongs to no process: shared memory, memfd, pipes and sockets',
+    'uses up memory that belongs to no process: shared memory, memfd, pipes and sockets',
     LIMITS,
     `
 import os, socket
@@ -95,7 +95,7 @@ for folder in ('/tmp', '/dev/shm'):
     { ms: 20_000, stalls: false },
   ),
   contained(
-    'never stops computing, whatever the signal',
+    'computes endlessly and ignores signals',
     LIMITS,
     `
 import signal, threading
@@ -112,7 +112,7 @@ spin()`,
     { stalls: false, ms: 2000, quick: true },
   ),
   contained(
-    'makes a file that pretends to be enormous',
+    'creates an enormous sparse file',
     LIMITS,
     `
 try:
@@ -123,7 +123,7 @@ except OSError as error:
 `,
   ),
   contained(
-    'makes 50,000 small files',
+    'creates 50,000 small files',
     LIMITS,
     `
 import os
@@ -133,7 +133,7 @@ for number in range(50_000):
     { ms: 60_000, stalls: false },
   ),
   contained(
-    'opens as many descriptors as it can, and passes them to itself',
+    'opens as many descriptors as possible, and passes them to itself',
     LIMITS,
     `
 import os, socket
@@ -184,7 +184,7 @@ except OSError as error:
     },
   },
   {
-    name: 'sends descriptors, empty words and endless words to pid 1',
+    name: 'sends descriptors, empty messages and endless messages to pid 1',
     promise: SUPERVISOR,
     on: everywhere,
     attempt: async ({ mallory }) => {
@@ -211,8 +211,8 @@ for _ in range(5000):
     },
   },
   {
-    name: 'a person of the machine connects to a template’s socket from outside',
-    promise: 'Nobody but the server opens sandboxes.',
+    name: 'a local user connects to a template’s socket',
+    promise: 'Only the server opens sandboxes.',
     on: ['subprocess', 'user'],
     attempt: async (world) => {
       const [template] = templatesOf(world.pid);
@@ -227,7 +227,7 @@ for _ in range(5000):
 
 const shares: Row[] = [
   {
-    name: 'computes in 20 processes, each a session of its own',
+    name: 'computes in 20 processes, each in its own Unix session',
     promise: 'A sandbox has one share of the processors, however many processes it starts.',
     on: ['subprocess'],
     stalls: false,

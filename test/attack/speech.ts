@@ -7,9 +7,9 @@ import { INSTEAD_OF_SAVING } from '../support/kernels/hostile-saves.ts';
 import { contained, everywhere, once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const HELD = 'All that a kernel can make the server hold has a bound.';
-const STALL = 'Nothing that a kernel sends holds up the server for others.';
-const CUT = 'A kernel that does not keep to the protocol is cut off, and nobody else notices.';
+const HELD = 'The memory that a kernel can make the server use is limited.';
+const STALL = 'Nothing that a kernel sends blocks the server for others.';
+const CUT = 'A kernel that breaks the protocol is ended, and nobody else is affected.';
 
 /** Code of a cell in a session of its own, so that what it breaks is over with it. */
 function alone(name: string, promise: string, code: string, options: Partial<Row> & { ms?: number } = {}): Row {
@@ -59,16 +59,16 @@ function cutOff(name: string, promise: string, code: string, options: Partial<Ro
 
 const saves: Row[] = [
   cutOff(
-    'saves parts whose headers hold names of 9 MiB',
+    'saves parts with headers of 9 MiB of names',
     HELD,
     saving("for number in range(200): yield part(['%d' % number + 'x' * ((9 << 20) - 1000)])"),
     { quick: true, on: ['subprocess', 'user'] },
   ),
-  cutOff('saves a million parts of nothing', HELD, saving("for _ in range(300_000): yield part(['x'])"), {
+  cutOff('saves a million empty parts', HELD, saving("for _ in range(300_000): yield part(['x'])"), {
     on: ['subprocess', 'user'],
   }),
   cutOff(
-    'saves names in their hundred thousands, lost ones with long reasons',
+    'saves hundreds of thousands of names, and lost ones with long reasons',
     HELD,
     saving(
       'yield part([])',
@@ -94,7 +94,7 @@ const saves: Row[] = [
     "(lambda head: struct.pack('<I', len(head)) + head)(b'{\"__proto__\": {}}')",
   ].map((payload, at) => cutOff(`saves a header that is no header: ${at + 1}`, CUT, saving(`yield ${payload}`))),
   {
-    name: 'saves as many names as may be again and again, while it is followed',
+    name: 'saves the maximum number of names repeatedly, while a client follows',
     promise: HELD,
     on: everywhere,
     attempt: async ({ mallory, url }) => {
@@ -124,7 +124,7 @@ const saves: Row[] = [
     },
   },
   {
-    name: 'saves as many segments and names as may be, has them listed and wakes with none of them',
+    name: 'saves the maximum number of segments and names, lists them, and resumes without them',
     promise: STALL,
     on: everywhere,
     quick: true,
@@ -153,33 +153,33 @@ const saves: Row[] = [
 ];
 
 const values: Row[] = [
-  alone('gives a text of 20 million lone surrogates', STALL, '"\\udc80" * 20_000_000', { quick: true }),
-  alone('gives an integer of 100 million bits', STALL, '1 << 100_000_000', { quick: true }),
-  alone('gives a dict of 500,000 keys', STALL, '{n: n for n in range(500_000)}'),
-  alone('gives a list of 3 million items', STALL, '[None] * 3_000_000'),
-  alone('gives sets in tuples in lists, a million of them', STALL, '[({n},) for n in range(400_000)]'),
-  alone('gives 60 MB of text that must be escaped', STALL, '"\\x00\\u2028" * 10_000_000'),
-  alone('gives bytes of 60 MB', STALL, 'bytes(60_000_000)'),
+  alone('returns a text of 20 million lone surrogates', STALL, '"\\udc80" * 20_000_000', { quick: true }),
+  alone('returns an integer of 100 million bits', STALL, '1 << 100_000_000', { quick: true }),
+  alone('returns a dict of 500,000 keys', STALL, '{n: n for n in range(500_000)}'),
+  alone('returns a list of 3 million items', STALL, '[None] * 3_000_000'),
+  alone('returns a million sets in tuples in lists', STALL, '[({n},) for n in range(400_000)]'),
+  alone('returns 60 MB of text that needs escapes', STALL, '"\\x00\\u2028" * 10_000_000'),
+  alone('returns 60 MB of bytes', STALL, 'bytes(60_000_000)'),
   alone(
-    'gives a value that is nested 100,000 deep',
+    'returns a value that is nested 100,000 levels deep',
     STALL,
     'value = []\nfor _ in range(100_000): value = [value]\nvalue',
   ),
-  alone('gives a value that holds itself', STALL, 'value = {}; value["self"] = value; value'),
+  alone('returns a value that contains itself', STALL, 'value = {}; value["self"] = value; value'),
   alone(
-    'gives floats that are none, and keys that are one another',
+    'returns NaN and infinities, and keys that collide',
     STALL,
     '{float("nan"): float("inf"), 1: 1, True: 2, "1": 3, None: 4, (1,): 5, b"x": 6}',
   ),
   alone(
-    'gives an object whose repr never ends',
+    'returns an object with an endless repr',
     STALL,
     'class Endless:\n    def __repr__(self):\n        while True: pass\nEndless()',
     { ms: 2000 },
   ),
-  alone('gives a repr of 200 MB', HELD, 'class Long:\n    def __repr__(self): return "x" * 200_000_000\nLong()'),
+  alone('returns a repr of 200 MB', HELD, 'class Long:\n    def __repr__(self): return "x" * 200_000_000\nLong()'),
   alone(
-    'gives names that prototypes have',
+    'returns names of prototype properties',
     CUT,
     '{"__proto__": {"admin": True}, "constructor": 1, "toString": 2, "hasOwnProperty": 3, "then": 4}',
     { quick: true },
@@ -188,13 +188,13 @@ const values: Row[] = [
 
 const displays: Row[] = [
   alone(
-    'displays 300,000 kinds of media at once',
+    'displays 300,000 MIME types at once',
     STALL,
     'class Many:\n    def _repr_mimebundle_(self, **_): return {"x/%d" % n: "" for n in range(300_000)}\ndisplay(Many())',
     { quick: true },
   ),
   alone(
-    'displays kinds of media with names of a megabyte',
+    'displays MIME types with names of a megabyte',
     HELD,
     'class Long:\n    def _repr_mimebundle_(self, **_): return {"x/" + "y" * 1_000_000 + str(n): "" for n in range(40)}\nfor _ in range(10): display(Long())',
   ),
@@ -212,22 +212,19 @@ const displays: Row[] = [
 ];
 
 const output: Row[] = [
-  alone(
-    'prints 300 MB without a line’s end',
-    HELD,
-    'import sys\nfor _ in range(300): sys.stdout.write("x" * 1_000_000)',
-    { stalls: false },
-  ),
+  alone('prints 300 MB without a newline', HELD, 'import sys\nfor _ in range(300): sys.stdout.write("x" * 1_000_000)', {
+    stalls: false,
+  }),
   alone('prints a million short lines', HELD, 'import sys\nfor n in range(1_000_000): sys.stdout.write("%d\\n" % n)', {
     stalls: false,
   }),
   alone(
-    'writes bytes that are no text to all descriptors',
+    'writes invalid UTF-8 to all descriptors',
     CUT,
     'import os\nfor fd in (1, 2):\n    for _ in range(200):\n        os.write(fd, bytes(range(256)) * 100)',
   ),
   alone(
-    'prints what a terminal would obey, and what logs would break on',
+    'prints control characters for terminals and logs',
     CUT,
     String.raw`print("\x1b]0;owned\x07\x1b[2J\x1b[1;1H\r\n{\"level\":60,\"msg\":\"forged\"}\r\n\u202e\u2028")`,
   ),
@@ -242,7 +239,7 @@ const output: Row[] = [
     'error = None\nfor n in range(10_000):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\nraise error',
   ),
   alone(
-    'raises an error whose name and text are no text',
+    'raises an exception whose name and message are not text',
     CUT,
     'class Odd(Exception):\n    def __str__(self): raise RuntimeError("no")\nOdd.__name__ = "\\ud800" * 1000\nraise Odd()',
   ),
@@ -253,7 +250,7 @@ const output: Row[] = [
     { stalls: false, ms: 2000 },
   ),
   alone(
-    'asks for input in 300 threads',
+    'calls input() in 300 threads',
     HELD,
     'import threading, time\nfor n in range(300): threading.Thread(target=input, args=("?" * 10_000,), daemon=True).start()\ntime.sleep(1)',
     { ms: 3000 },
@@ -393,7 +390,7 @@ const backlog: Row[] = [
     },
   },
   {
-    name: 'searches skills with a text of a megabyte',
+    name: 'searches skills with a query of a megabyte',
     promise: STALL,
     on: everywhere,
     quick: true,
@@ -417,7 +414,7 @@ export const speechRows: readonly Row[] = [
   ...output,
   ...frames,
   ...backlog,
-  contained('says nothing at all for the rest of its time', STALL, 'import os\nos.close(256)\nwhile True: pass', {
+  contained('stays silent for the rest of its time', STALL, 'import os\nos.close(256)\nwhile True: pass', {
     ms: 2000,
     stalls: false,
   }),

@@ -9,8 +9,8 @@ import { WebSocket } from 'ws';
 import { once, type Row } from './row.ts';
 import type { World } from './world.ts';
 
-const OPENED = 'A WebSocket opens for who may see the session, from a program or a page of the server.';
-const FRAMES = 'No frame holds up the server or takes more of its memory than its share.';
+const OPENED = 'A WebSocket opens only for users who may view the session, from a program or a page of the server.';
+const FRAMES = 'No frame blocks the server or takes more than a limited part of its memory.';
 
 interface Way {
   readonly session?: string;
@@ -88,7 +88,7 @@ function frame(opcode: number, payload: Buffer, { fin = true, mask = true, bits 
 
 const doors: Row[] = [
   row(
-    'opens the session of another',
+    'opens another user’s session',
     OPENED,
     async (world) => {
       expect(await opens(world, { session: world.victoria.session })).toBe(false);
@@ -98,7 +98,7 @@ const doors: Row[] = [
     { quick: true },
   ),
   row(
-    'opens without a token, with one in the address, and with a made-up subprotocol',
+    'opens without a token, with one in the URL, and with an unknown subprotocol',
     OPENED,
     async (world) => {
       expect(await opens(world, { token: null })).toBe(false);
@@ -136,7 +136,7 @@ const doors: Row[] = [
       await opens(world, { query: `?after=${after}` });
     }),
   ),
-  row('goes on after its token was revoked', OPENED, async (world) => {
+  row('continues after its token was revoked', OPENED, async (world) => {
     const { mallory, url } = world;
     const made = await mallory.call('POST /v1/tokens', { body: { name: 'socket' } });
     const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/sessions/${mallory.session}/ws`, {
@@ -150,7 +150,7 @@ const doors: Row[] = [
     await closed;
     expect(await mallory.value("__import__('os').path.exists('revoked')")).toBe(false);
   }),
-  row('runs code as somebody who may only look', OPENED, async (world) => {
+  row('runs code with the right `view`', OPENED, async (world) => {
     const { mallory, victoria, url } = world;
     await victoria.call('PATCH ~', { body: { shares: [{ user: 'mallory', right: 'view' }] } });
     const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/sessions/${victoria.session}/ws?after=999999`, {
@@ -187,7 +187,7 @@ const text = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ?
 
 const frames: Row[] = [
   row(
-    'sends a message in fragments without an end',
+    'sends a message in endless fragments',
     FRAMES,
     async (world) => {
       await raw(world, async (write) => {
@@ -204,7 +204,7 @@ const frames: Row[] = [
       for (let at = 0; at < 100; at++) await write(many);
     });
   }),
-  row('sends a compressed frame that blows up', FRAMES, async (world) => {
+  row('sends a compressed frame that expands enormously', FRAMES, async (world) => {
     const bomb = deflateRawSync(Buffer.alloc(200_000_000, 'a'));
     const extension = ['Sec-WebSocket-Extensions: permessage-deflate'];
     await raw(world, (write) => write(frame(1, bomb, { bits: 0x40 })), extension);
@@ -235,7 +235,7 @@ const frames: Row[] = [
     });
   }),
   row(
-    'follows much output and never reads',
+    'follows a lot of output and never reads',
     FRAMES,
     async (world) => {
       const { mallory, url } = world;
@@ -256,7 +256,7 @@ const frames: Row[] = [
     { stalls: false },
   ),
   row(
-    'opens more WebSockets than one may have',
+    'opens more WebSockets than the limit',
     FRAMES,
     async (world) => {
       const { mallory, url } = world;
@@ -280,7 +280,7 @@ const frames: Row[] = [
     },
     { stalls: false },
   ),
-  row('asks the same id a thousand times, and answers questions that nobody has asked', FRAMES, async (world) => {
+  row('uses the same id a thousand times, and answers unknown requests', FRAMES, async (world) => {
     const asked = [
       { type: 'input', id: 1, request: 4_294_967_296, text: 'x' },
       { type: 'cancel_input', id: 1, request: 0 },

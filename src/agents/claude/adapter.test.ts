@@ -53,14 +53,14 @@ function turnOf(events: AgentEvent[] = []): { setup: AgentSetup; turn: AgentTurn
   return { setup, turn, stop };
 }
 
-test('a turn that is stopped while its program is made ready is over', { timeout: 2000 }, async () => {
+test('a turn that is stopped while its program starts ends at once', { timeout: 2000 }, async () => {
   const { setup, turn, stop } = turnOf();
   const running = runClaudeTurn(silentProgram(), setup, turn);
   stop.abort();
   await expect(running).resolves.toMatchObject({ status: 'failed' });
 });
 
-test('what a program has said that ends in the middle of it is kept, as cancelled', async () => {
+test('text of a program that ends in the middle of it is kept, as cancelled', async () => {
   const events: AgentEvent[] = [];
   const { setup, turn } = turnOf(events);
   await expect(runClaudeTurn(cutProgram(), setup, turn)).resolves.toMatchObject({ error: { code: 'AGENT_DIED' } });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { errorCodes } from '../../protocol/error-codes.ts';
 import { providerFailure } from './block-events.ts';
 
-test('a provider that is not reached is told once, without an address inside of the sandbox', () => {
+test('an unreachable provider is reported once, without an address of the sandbox', () => {
   const { advice } = errorCodes.PROVIDER_FAILED;
   const reason = 'API Error: 502 The provider of the model failed: it cannot be reached (ENOTFOUND).';
   const own =

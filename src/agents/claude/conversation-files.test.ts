@@ -30,7 +30,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('the conversations of Claude', () => {
-  test('one comes back as it was written, its subagents included', async () => {
+  test('are read as they were written, including subagents', async () => {
     const text = `${line('2026-01-01')}${line('2026-01-02', { agentId: 'a1' })}${line('2026-01-02', { agentId: 'a2' })}`;
     expect(await writeConversation(where, id, text)).toBe(true);
     expect(await readConversation(where, id)).toBe(text);
@@ -46,7 +46,7 @@ describe('the conversations of Claude', () => {
     expect(await writeConversation(where, id, newer + line('2026-01-03'))).toBe(true);
   });
 
-  test('one that is not there is undefined; one that is empty is empty', async () => {
+  test('a missing one is undefined; an empty one is empty', async () => {
     expect(await readConversation(where, id)).toBeUndefined();
     const project = join(where.homeDir, '.claude', 'projects', 'x');
     mkdirSync(project, { recursive: true });
@@ -66,7 +66,7 @@ describe('the conversations of Claude', () => {
     expect(readdirSync(folder, { recursive: true }).filter((name) => String(name).includes('escaped'))).toEqual([]);
   });
 
-  test('a pipe in its place keeps nobody waiting, and one without end is not read', async () => {
+  test('a pipe in its place blocks nobody, and an endless file is not read', async () => {
     const project = join(where.homeDir, '.claude', 'projects', 'x');
     mkdirSync(project, { recursive: true });
     const file = join(project, `${id}.jsonl`);
@@ -78,7 +78,7 @@ describe('the conversations of Claude', () => {
     await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'TOO_LARGE' });
   });
 
-  describe('where code of the kernel has put links that lead out of the home', () => {
+  describe('links of kernel code that lead out of the home', () => {
     const secret = line('2026-01-01', { message: 'of somebody else' });
     let [project, file, outside] = ['', '', ''];
     beforeEach(() => {
@@ -90,7 +90,7 @@ describe('the conversations of Claude', () => {
       writeFileSync(join(outside, `${id}.jsonl`), secret);
     });
 
-    test('nothing is read through one in the place of a conversation, of its folder or of a subagent', async () => {
+    test('nothing is read through one in place of a conversation, of its folder or of a subagent', async () => {
       symlinkSync(outside, project);
       await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
       rmSync(project);
@@ -104,7 +104,7 @@ describe('the conversations of Claude', () => {
       await expect(readConversation(where, id)).rejects.toMatchObject({ code: 'CONVERSATION_NOT_FOUND' });
     });
 
-    test('nothing is read, written or made through one in the place of a folder above all conversations', async () => {
+    test('nothing is read, written or created through one in place of a parent folder of all conversations', async () => {
       const above = join(where.homeDir, '.claude');
       rmSync(above, { recursive: true });
       symlinkSync(outside, above);
@@ -121,7 +121,7 @@ describe('the conversations of Claude', () => {
       expect(readdirSync(join(outside, 'projects', 'x'))).toEqual([`${id}.jsonl`]);
     });
 
-    test('nothing is written through one, and a pipe keeps nobody waiting', async () => {
+    test('nothing is written through one, and a pipe blocks nobody', async () => {
       mkdirSync(project);
       writeFileSync(file, '');
       symlinkSync(join(outside, `${id}.jsonl`), `${file}.part`);
@@ -145,7 +145,7 @@ describe('the conversations of Claude', () => {
     });
   });
 
-  test('many files that are each just short enough are not read either', async () => {
+  test('many files that are each just below the limit are not read either', async () => {
     const subagents = join(where.homeDir, '.claude', 'projects', 'x', id, 'subagents');
     mkdirSync(subagents, { recursive: true });
     writeFileSync(`${join(subagents, '..')}.jsonl`, '');
@@ -157,7 +157,7 @@ describe('the conversations of Claude', () => {
   });
 });
 
-test('a link that comes into the place of a folder that is held is not written through', async () => {
+test('a link that replaces an open folder is not followed', async () => {
   const [home, outside] = [where.homeDir, join(folder, 'outside')];
   mkdirSync(outside);
   await using held = await openNoFollowFolder(home, ['.claude', 'projects']);
@@ -168,7 +168,7 @@ test('a link that comes into the place of a folder that is held is not written t
   expect(readFileSync(join(home, 'away', 'x.jsonl'), 'utf8')).toBe('text');
 });
 
-test('folders are made on the way, and never through a link', async () => {
+test('missing folders are created, and never through a link', async () => {
   const [home, outside] = [where.homeDir, join(folder, 'outside')];
   mkdirSync(outside);
   await replaceText(home, join(home, 'a', 'b', 'x'), 'first');

@@ -12,7 +12,7 @@ test.each([
   expect(told).toMatchObject([{ type: 'agent_notice', text }]);
 });
 
-test('an MCP server that is not reached is told, since the agent goes on without it', () => {
+test('an unreachable MCP server is reported, and the agent continues without it', () => {
   const servers = [
     { name: 'cella', status: 'connected' },
     { name: 'issues', status: 'failed' },

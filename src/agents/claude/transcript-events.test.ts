@@ -7,7 +7,7 @@ const turns = fc
   .array(fc.constantFrom(...'0123456789abcdefghijklmnopqrstuvwxyz'), { minLength: 16, maxLength: 16 })
   .map((letters) => `trn_${letters.join('')}`);
 
-test('every id of a turn comes back from its uuid', () => {
+test('every id of a turn can be decoded from its uuid', () => {
   fc.assert(
     fc.property(turns, (turn) => {
       const uuid = uuidOfTurn(turn);
@@ -17,7 +17,7 @@ test('every id of a turn comes back from its uuid', () => {
   );
 });
 
-test('a uuid from elsewhere gives the id of a turn, and always the same', () => {
+test('a foreign uuid gives the id of a turn, and always the same', () => {
   fc.assert(
     fc.property(fc.oneof(fc.uuid(), fc.string()), (uuid) => {
       expect(turnOfUuid(uuid)).toMatch(/^trn_[0-9a-z]{16}$/);

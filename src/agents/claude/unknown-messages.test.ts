@@ -8,7 +8,7 @@ const raw = (native: unknown) => ({ type: 'agent_raw', turn, agent: 'claude', na
 const block = { type: 'hologram', shape: { sides: 6 } };
 const message = { id: 'msg_1', model: 'claude', content: [block, { type: 'text', text: 'See?' }] };
 
-test('what the program says in words that are unknown here is kept as it came', () => {
+test('an unknown message of the program is kept unchanged', () => {
   const live = new LiveStream(turn, '/agent/workspace');
   const unknown = { type: 'teleported', to: 'mars', passengers: [{ name: 'Ann' }] };
   expect(live.toEvents(unknown)).toEqual([raw(unknown)]);
@@ -22,7 +22,7 @@ test('what the program says in words that are unknown here is kept as it came', 
   expect(live.toEvents({ type: 'tool_progress', elapsed: 1 })).toEqual([]);
 });
 
-test('a block of a transcript that is unknown here is kept as it came, and a line of another kind hides nothing', () => {
+test('an unknown block of a transcript is kept unchanged, and an unknown line hides nothing', () => {
   const lines = [
     { type: 'user', uuid: uuidOfTurn(turn), sessionId: 'one', message: { content: 'Show me' } },
     { type: 'teleported', to: 'mars' },

@@ -14,7 +14,7 @@ function shown(...events: readonly AgentLogEvent[]): { out: string; err: string[
 }
 
 describe('a turn at the terminal', () => {
-  it('says what the agent says as it comes, once, and ends its line', () => {
+  it('prints the agent’s text as it arrives, once, and ends its line', () => {
     const { out } = shown(
       { type: 'item_started', turn, item: 'a', kind: 'message' },
       { type: 'item_delta', turn, item: 'a', text: 'Hel' },
@@ -25,7 +25,7 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('Hello\nNo deltas.\n');
   });
 
-  it('says what a prompt waits for', () => {
+  it('says what a waiting prompt waits for', () => {
     const { err } = shown(
       { type: 'turn_queued', turn, ahead: 1 },
       { type: 'turn_queued', turn, ahead: 2, running: turn },
@@ -33,7 +33,7 @@ describe('a turn at the terminal', () => {
     expect(err).toEqual(['Waiting for one prompt before it.', `Waiting for 2 prompts before it (${turn} runs).`]);
   });
 
-  it('shows the code of the kernel without the name of the server that it goes through', () => {
+  it('shows code for the kernel without the name of the MCP server', () => {
     const item = { turn, item: 't', kind: 'tool', tool: 'mcp__cella__run_code' } as const;
     const { err } = shown(
       { type: 'item_started', ...item, input: { code: 'x + 1' } },
@@ -42,7 +42,7 @@ describe('a turn at the terminal', () => {
     expect(err).toEqual(['* run_code x + 1', '  run_code was denied: no']);
   });
 
-  it('shows tools, plans, files and how it ended in short lines', () => {
+  it('shows tools, plans, files and the outcome in short lines', () => {
     const { out, err } = shown(
       { type: 'item_started', turn, item: 't', kind: 'tool', tool: 'Bash', input: { command: 'make\nmake test' } },
       {
@@ -82,7 +82,7 @@ describe('a turn at the terminal', () => {
     ]);
   });
 
-  it('keeps to itself what subagents say, and thoughts', () => {
+  it('hides texts of subagents, and reasoning', () => {
     const { out } = shown(
       { type: 'item_started', turn, item: 'm', kind: 'message', parent: 's' },
       { type: 'item_delta', turn, item: 'm', text: 'inner' },
@@ -93,7 +93,7 @@ describe('a turn at the terminal', () => {
     expect(out).toBe('');
   });
 
-  it('tells who decided, and why a turn failed', () => {
+  it('shows who decided, and why a turn failed', () => {
     const { err } = shown(
       { type: 'permission_resolved', id: 'prm_0000000000000001', turn, outcome: 'denied', by: 'ann~1', reason: 'no' },
       { type: 'permission_resolved', id: 'prm_0000000000000001', turn, outcome: 'allowed', by: 'rul_0000000000000001' },
@@ -108,7 +108,7 @@ describe('a turn at the terminal', () => {
     ]);
   });
 
-  it('tells the error of a turn once, in the words that it ends with', () => {
+  it('prints the error of a turn once, in its final form', () => {
     const refused = { code: 'PROVIDER_REFUSED', message: 'API Error: 403', advice: 'Set a valid key.' };
     const error = { code: 'BUDGET_EXCEEDED', message: 'Nothing is left.', advice: 'Raise the budget.' };
     const { err } = shown(
@@ -119,7 +119,7 @@ describe('a turn at the terminal', () => {
     expect(err).toEqual(['Nothing is left. (BUDGET_EXCEEDED)\nRaise the budget.']);
   });
 
-  it('tells what went wrong in a turn that goes on', () => {
+  it('reports errors in a turn that continues', () => {
     const error = { code: 'PROVIDER_LIMITED', message: 'Slow down.', advice: 'Wait.' };
     const told = 'Slow down. (PROVIDER_LIMITED)\nWait.';
     const failed = { type: 'agent_error', turn, error } as const;
@@ -128,14 +128,14 @@ describe('a turn at the terminal', () => {
     expect(shown(failed, { type: 'turn_ended', turn, status: 'completed' }).err).toEqual([told]);
   });
 
-  it('names a tool once, and what it is given before what the agent calls it', () => {
+  it('names a tool once, and its input before the agent’s own description', () => {
     const tool = (name: string, title: string, input: object) =>
       shown({ type: 'item_started', turn, item: 't', kind: 'tool', tool: name, title, input }).err;
     expect(tool('Bash', 'Runs a command', { command: 'rm -r x' })).toEqual(['* Bash rm -r x']);
     expect(tool('Todo', 'Todo [1,2]', { list: [1, 2] })).toEqual(['* Todo [1,2]']);
   });
 
-  it('lets no agent write to the terminal what it would obey', () => {
+  it('prints no control characters of an agent', () => {
     const { out, err } = shown(
       { type: 'item_started', turn, item: 'a', kind: 'message' },
       { type: 'item_delta', turn, item: 'a', text: 'a\u001b]0;evil\u0007\tb\r\n' },
@@ -147,7 +147,7 @@ describe('a turn at the terminal', () => {
 });
 
 describe('the log of a session', () => {
-  it('shows the turns of an agent: prompt, words, tools, what was asked and decided', () => {
+  it('shows the turns of an agent: prompt, texts, tools, requests and decisions', () => {
     const log = new LoggedTurnPrinter();
     const events: AgentLogEvent[] = [
       { type: 'turn_started', turn, agent: 'claude', prompt: 'Tidy\nup', mode: 'ask', by: 'local' },

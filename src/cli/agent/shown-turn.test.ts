@@ -125,7 +125,7 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain(JSON.stringify(decision));
   });
 
-  it('shows code as code, and says in words what its rule would allow', async () => {
+  it('shows code as code, and says what its rule would allow', async () => {
     const input = { code: 'for n in (1, 2):\n\tprint(n * 3)\n', timeout: 60 };
     const exactly = JSON.stringify(input).replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
     const tool = 'mcp__cella__run_code';
@@ -150,7 +150,7 @@ describe('an agent that asks at the terminal', () => {
     expect(person.prompts[1]).toBe('Pattern [exactly this code]: ');
   });
 
-  it('shows all that another tool is given, and lets nobody write to the terminal what it would obey', async () => {
+  it('shows the complete input of another tool, and no control characters', async () => {
     const input = { text: 'a\n\u001b[2Jb', list: [1, 'x*'] };
     const exactly = JSON.stringify(input).replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
@@ -166,7 +166,7 @@ describe('an agent that asks at the terminal', () => {
     );
   });
 
-  it('asks again where a pattern does not fit', async () => {
+  it('asks again if a pattern does not match', async () => {
     const person = new Person('a', 'git log', 's', '');
     let tries = 0;
     const onDecide = () => {
@@ -178,7 +178,7 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain('"scope":"session"');
   });
 
-  it('makes no rule where none can be', async () => {
+  it('creates no rule if there can be none', async () => {
     const person = new Person('a', 's', 'y');
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
       yield { type: 'permission_requested', id, turn, tool: 'Bash', summary: 'a\nb' };
@@ -189,7 +189,7 @@ describe('an agent that asks at the terminal', () => {
     expect(person.prompts).toEqual(Array(3).fill('Allow it? (y) once, (n) no: '));
   });
 
-  it('asks no longer where somebody else has decided', async () => {
+  it('stops asking if somebody else has decided', async () => {
     const events = async function* (): AsyncGenerator<AgentLogEvent> {
       yield asks;
       yield { type: 'permission_resolved', id, turn, outcome: 'allowed', by: 'ann~000000000000' };
@@ -200,14 +200,14 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).toContain('(allowed by ann)');
   });
 
-  it('asks no longer where the turn is over, also where nothing tells its end', async () => {
+  it('stops asking if the turn has ended, even without an end event', async () => {
     const events = async function* (): AsyncGenerator<AgentLogEvent> {
       yield asks;
     };
     expect(await play({ events }).exit).toBe(0);
   });
 
-  it('says nothing more where somebody was faster', async () => {
+  it('prints nothing more if somebody else was faster', async () => {
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
       yield asks;
       await Promise.race([decided, tried.promise]);
@@ -223,7 +223,7 @@ describe('an agent that asks at the terminal', () => {
     expect(texts.err).not.toContain('resolved before');
   });
 
-  it('waits for others where nobody can be asked, and tells how', async () => {
+  it('waits for others if nobody can be asked here, and says how to decide', async () => {
     const events = async function* (): AsyncGenerator<AgentLogEvent> {
       yield asks;
       yield ended('completed');
@@ -236,7 +236,7 @@ describe('an agent that asks at the terminal', () => {
   it.each([
     ['shown', false],
     ['told as JSON', true],
-  ])('reads no more than has room while nobody answers, and has it all %s in order afterwards', async (_how, json) => {
+  ])('reads no more than fits while nobody answers, and then has everything %s in order', async (_how, json) => {
     const texts = Array.from({ length: 3000 }, (_, at) => `note ${at} ${'x'.repeat(1000)}`);
     let given = 0;
     let givenWhileAway = 0;
@@ -265,7 +265,7 @@ describe('an agent that asks at the terminal', () => {
     expect(notes).toEqual(texts);
   });
 
-  it('asks a question with its choices, and takes a number or words', async () => {
+  it('asks a question with its choices, and accepts a number or a text', async () => {
     const events = async function* (decided: Promise<PermissionDecision>): AsyncGenerator<AgentLogEvent> {
       yield {
         type: 'question',
@@ -285,7 +285,7 @@ describe('an agent that asks at the terminal', () => {
 });
 
 describe('Ctrl-C', () => {
-  it('stops the turn, also while a permission waits, and a second one leaves', async () => {
+  it('stops the turn, even while a permission is pending, and a second one exits', async () => {
     const events = async function* (_: unknown, stopped: Promise<void>): AsyncGenerator<AgentLogEvent> {
       yield asks;
       await stopped;
@@ -311,7 +311,7 @@ describe('the exit code', () => {
     expect(await play({ events }).exit).toBe(code);
   });
 
-  it('goes with events as JSON, one a line, where a program reads', async () => {
+  it('is the same with JSON events, one per line, for programs', async () => {
     const events = async function* (): AsyncGenerator<AgentLogEvent> {
       yield ended('completed');
     };

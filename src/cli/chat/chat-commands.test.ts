@@ -58,7 +58,7 @@ describe('parseLine', () => {
     expect(parseLine(line)).toEqual({ kind: 'command', name, argument });
   });
 
-  it.each(['hello', '1 / 2', 'a /py b', "'/py'", ''])('%j is none', (text) => {
+  it.each(['hello', '1 / 2', 'a /py b', "'/py'", ''])('%j is not a command', (text) => {
     expect(parseLine(text)).toEqual({ kind: 'text', text });
   });
 });

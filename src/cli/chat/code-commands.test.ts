@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { cellToLine, cwdCell, shellCell } from './code-commands.ts';
 
-it.each(['ls', 'echo "a\nb" \\', "it's", '日本 🎉', '"""', '\u2028'])('%j comes back as it was typed', (command) => {
+it.each(['ls', 'echo "a\nb" \\', "it's", '日本 🎉', '"""', '\u2028'])('%j is restored as it was typed', (command) => {
   expect(cellToLine(shellCell(command))).toBe(`/sh ${command}`);
 });
 
@@ -10,7 +10,7 @@ it('keeps the command out of the Python source', () => {
   expect(cell.split('\n')).toHaveLength(2);
 });
 
-it('takes a cell that nobody has typed as none, and any other as it is', () => {
+it('omits cells that nobody has typed, and keeps all others unchanged', () => {
   expect(cellToLine(cwdCell)).toBeUndefined();
   expect(cellToLine('x = 1')).toBe('x = 1');
   expect(cellToLine('# /sh is not for me\nx')).toBe('# /sh is not for me\nx');

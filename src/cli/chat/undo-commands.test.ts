@@ -3,7 +3,7 @@ import { changesBetween, changesToText } from './undo-commands.ts';
 
 const variable = (name: string, preview: string) => ({ name, type: 'int', size: 28, preview });
 
-it('tells what is gone, what is there again, and what is another', () => {
+it('shows what is gone, what is restored, and what has changed', () => {
   const before = [variable('same', '1'), variable('gone', '2'), variable('other', '3')];
   const after = [variable('same', '1'), variable('other', '4'), variable('back', '5')];
   const changes = changesBetween(before, after);
@@ -15,7 +15,7 @@ it('tells what is gone, what is there again, and what is another', () => {
   expect(changesToText(changes)).toBe('gone is gone, other: 3 → 4, back is 5 again.');
 });
 
-it('sees a change of length or type where the preview is the same', () => {
+it('notices a change of length or type with the same preview', () => {
   const long = { name: 'x', type: 'list', size: 900, length: '100', preview: '[1, …' };
   expect(changesBetween([long], [{ ...long, length: '99' }])).toHaveLength(1);
   expect(changesBetween([long], [{ ...long, type: 'tuple' }])).toHaveLength(1);
@@ -23,7 +23,7 @@ it('sees a change of length or type where the preview is the same', () => {
   expect(changesToText([])).toBe('No variable changed.');
 });
 
-it('names the first of many, and cuts long values', () => {
+it('names the first of many, and shortens long values', () => {
   const many = Array.from({ length: 10 }, (_, index) => ({ name: `x${index}`, before: 'y' }));
   expect(changesToText(many)).toMatch(/^x0 is gone, .*x7 is gone, and 2 more\.$/);
   expect(changesToText([{ name: 'x', before: 'a'.repeat(80), after: '\x1b[31m' }])).toBe(

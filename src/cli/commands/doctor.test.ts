@@ -30,7 +30,7 @@ test('a machine with everything can start kernels', async () => {
   expect(text.endsWith('\nSandboxed kernels can start here.\n')).toBe(true);
 });
 
-test('what is missing is told with its fix', async () => {
+test('missing parts are listed with their fix', async () => {
   const { exitCode, text } = await ask(machine(true, 'cgroup', 'uid'));
   expect(exitCode).toBe(1);
   expect(text).toContain('✗ cgroup      cgroup detail\n              mend cgroup\n');
@@ -48,7 +48,7 @@ test.each([
   expect((await ask(machine(root, missing))).exitCode).toBe(exitCode);
 });
 
-test('a layer that is not told of counts as missing', async () => {
+test('a layer that is not reported counts as missing', async () => {
   const found = machine(false);
   const layers = found.layers.filter(({ name }) => name !== 'landlock');
   expect((await ask({ ...found, layers })).exitCode).toBe(1);
@@ -59,7 +59,7 @@ const others = [
   { name: 'in-process', available: true, detail: 'Pyodide 1.2.3', fix: '' },
 ];
 
-test('the executors are told, with what the others lack; those that nobody has chosen fail nothing', async () => {
+test('the executors are listed with what they lack; unused ones do not fail the check', async () => {
   const { exitCode, text } = await ask({ ...machine(true), executors: others });
   expect(exitCode).toBe(0);
   expect(text).toContain('✓ subprocess  sandboxed processes, Python 3.11.2\n');
@@ -70,7 +70,7 @@ test('the executors are told, with what the others lack; those that nobody has c
   expect(lacking.text).toContain('✗ subprocess  needs what is missing above: seccomp\n');
 });
 
-test('a machine without a Python is told so, and which executors need none', async () => {
+test('a machine without a Python is reported, with the executors that need none', async () => {
   const bare = {
     root: false,
     layers: [],
@@ -107,7 +107,7 @@ test('--json is one object on one line', async () => {
   });
 });
 
-test('colour is for a terminal whose owner has not turned it off', async () => {
+test('colour is used at a terminal unless it is turned off', async () => {
   expect((await ask(machine(true), { isTTY: true })).text).toContain('\x1b[');
   expect((await ask(machine(true), { isTTY: true, noColor: true })).text).not.toContain('\x1b[');
   expect((await ask(machine(true))).text).not.toContain('\x1b[');
@@ -127,31 +127,28 @@ const wordy = {
   strayVariables: [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }],
 };
 
-test.each([80, 60])(
-  'on a screen of %i columns lines break between words, under the text that they go on with',
-  async (columns) => {
-    const whole = (await ask(wordy)).text;
-    const { text } = await ask(wordy, { isTTY: true, columns, noColor: true });
-    const lines = text.split('\n');
-    const words = (all: string) => all.split(/\s+/);
-    expect(words(text)).toEqual(words(whole));
-    const tooLong = lines.filter((line) => line.length > columns);
-    expect(tooLong.every((line) => line.trim().split(/ +/).length === 1)).toBe(true);
-    const first = lines.findIndex((line) => line.includes('✗ container'));
-    const rest = lines.slice(first + 1, lines.indexOf('', first));
-    expect(rest.length).toBeGreaterThan(3);
-    for (const line of rest) expect(line).toMatch(/^ {14}\S/);
-  },
-);
+test.each([80, 60])('on a screen of %i columns, lines wrap between words, aligned with their text', async (columns) => {
+  const whole = (await ask(wordy)).text;
+  const { text } = await ask(wordy, { isTTY: true, columns, noColor: true });
+  const lines = text.split('\n');
+  const words = (all: string) => all.split(/\s+/);
+  expect(words(text)).toEqual(words(whole));
+  const tooLong = lines.filter((line) => line.length > columns);
+  expect(tooLong.every((line) => line.trim().split(/ +/).length === 1)).toBe(true);
+  const first = lines.findIndex((line) => line.includes('✗ container'));
+  const rest = lines.slice(first + 1, lines.indexOf('', first));
+  expect(rest.length).toBeGreaterThan(3);
+  for (const line of rest) expect(line).toMatch(/^ {14}\S/);
+});
 
-test('a terminal that tells no size has 80 columns, colours take no room, and a program gets whole lines', async () => {
+test('a terminal without a size has 80 columns, colours take no room, and programs get whole lines', async () => {
   const at = (columns: number, noColor: boolean) => ask(wordy, { isTTY: true, columns, noColor });
   expect((await at(0, true)).text).toBe((await at(80, true)).text);
   expect(stripVTControlCharacters((await at(80, false)).text)).toBe((await at(80, true)).text);
   expect((await ask(wordy, { columns: 20 })).text).toContain(`${'do it. '.repeat(20)}\n`);
 });
 
-test('variables that are misspelt are told, and fail nothing', async () => {
+test('misspelt variables are reported, and do not fail the check', async () => {
   const strayVariables = [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }];
   const { exitCode, text } = await ask({ ...machine(true), strayVariables });
   expect(exitCode).toBe(0);
@@ -161,7 +158,7 @@ test('variables that are misspelt are told, and fail nothing', async () => {
   });
 });
 
-test('what members of a root server may is told, and is no reason to fail', async () => {
+test('the rights of members on a root server are reported, and do not fail the check', async () => {
   const warnings = ['--members-may folders: Treat every member as root here.'];
   const { exitCode, text } = await ask({ ...machine(true), warnings });
   expect({ exitCode, text }).toEqual({ exitCode: 0, text: expect.stringContaining(`\n${warnings[0]}\n`) });

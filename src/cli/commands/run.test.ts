@@ -85,7 +85,7 @@ async function runWith(
 }
 
 describe('run', () => {
-  it('puts the value on a line of its own, whatever was printed before', async () => {
+  it('prints the value on its own line, whatever was printed before', async () => {
     const { out, exitCode } = await runWith(async function* () {
       yield { type: 'stdout', text: 'no end' };
       yield { ...ok, value: 42, repr: '42' };
@@ -93,7 +93,7 @@ describe('run', () => {
     expect([out, exitCode]).toEqual(['no end\n42\n', 0]);
   });
 
-  it('answers each input() with a line of stdin, and ends them when stdin has ended', async () => {
+  it('answers each input() with a line of stdin, and fails it when stdin has ended', async () => {
     const { session, err } = await runWith(
       async function* (fake) {
         for (const id of [1, 2, 3]) {
@@ -108,7 +108,7 @@ describe('run', () => {
     expect(err).toBe('1? 2? 3? ');
   });
 
-  it('gives a pipe no more time to answer than the code has, and a person any', async () => {
+  it('limits the time for an answer from a pipe to that of the code, and not for a person', async () => {
     const events = async function* () {
       yield ok;
     };
@@ -119,7 +119,7 @@ describe('run', () => {
     expect(asked.session.asked[1]).toEqual({ timeoutMs: 500, inputTimeoutMs: 0 });
   });
 
-  it('takes the next event only when the reader has taken the last', async () => {
+  it('requests the next event only when the reader has taken the last', async () => {
     let taken = 0;
     let produced = 0;
     let ahead = 0;
@@ -142,7 +142,7 @@ describe('run', () => {
     expect([taken, ahead]).toEqual([20, 0]);
   });
 
-  it('closes the session when the reader of the output goes away', async () => {
+  it('closes the session when the reader of the output disconnects', async () => {
     const stdout = new Writable({
       write: (_chunk, _encoding, done) => done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })),
     });
@@ -155,7 +155,7 @@ describe('run', () => {
     expect([exitCode, session.closed]).toEqual(['EPIPE', 1]);
   });
 
-  it('gives the first Ctrl-C to the code, and ends at the second', async () => {
+  it('passes the first Ctrl-C to the code, and ends on the second', async () => {
     const signals = new EventEmitter();
     const { exitCode, session } = await runWith(
       async function* (fake) {
@@ -172,7 +172,7 @@ describe('run', () => {
     expect(signals.eventNames()).toEqual([]);
   });
 
-  it('says that code was interrupted from elsewhere, and not where Ctrl-C did it', async () => {
+  it('says if another client interrupted the code', async () => {
     const error = { name: 'KeyboardInterrupt', message: '', traceback: 'KeyboardInterrupt\n' };
     const interrupted: ResultEvent = { ...ok, status: 'interrupted', error };
     const elsewhere = await runWith(async function* () {
@@ -192,7 +192,7 @@ describe('run', () => {
     expect(here).toMatchObject({ exitCode: 130, err: 'KeyboardInterrupt\n' });
   });
 
-  it('prints one event a line with --json, the result last', async () => {
+  it('prints one event per line with --json, the result last', async () => {
     const { out } = await runWith(
       async function* () {
         yield { type: 'stdout', text: 'a\nb\n' };
@@ -232,7 +232,7 @@ describe('readSource', () => {
     ['missing.py', 'does not exist'],
     ['.', 'is a folder'],
     ['a.py/b.py', 'does not exist'],
-  ])('says of %s that it %s', async (name, problem) => {
+  ])('reports that %s %s', async (name, problem) => {
     file('a.py', '');
     await expect(readSource({ kind: 'file', path: join(folder, name) }, nothing)).rejects.toThrow(problem);
   });

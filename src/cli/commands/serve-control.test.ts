@@ -15,13 +15,13 @@ const held = (pid: number) => ({ owner: async () => ({ id: '', pid, host: 'here'
 const unreachable = { code: 'SERVER_UNREACHABLE' };
 const after = (ms: number) => new Promise<Client>((resolve) => void setTimeout(() => resolve({} as Client), ms)); // nothing is asked of it
 
-test('one that takes its time is waited for', async () => {
+test('a slow server is waited for', async () => {
   const answer = withAnswerTimeout(after(10_000), 'socket', held(process.pid));
   await vi.advanceTimersByTimeAsync(10_000);
   expect(await answer).toEqual({});
 });
 
-test('one that never answers is told so in the end', async () => {
+test('a server that never answers is reported in the end', async () => {
   const answer = expect(withAnswerTimeout(after(60_000), 'socket', held(process.pid))).rejects.toMatchObject(
     unreachable,
   );
@@ -29,7 +29,7 @@ test('one that never answers is told so in the end', async () => {
   await answer;
 });
 
-test('one that somebody has stopped is told so soon', async () => {
+test('a stopped server is reported soon', async () => {
   const stopped = spawn('sleep', ['1000']);
   onTestFinished(() => void stopped.kill('SIGKILL'));
   await once(stopped, 'spawn');
@@ -42,7 +42,7 @@ test('one that somebody has stopped is told so soon', async () => {
   await answer;
 });
 
-test('where nobody has the folder nothing is waited for', async () => {
+test('without a server on the folder, nothing is waited for', async () => {
   const refused = Promise.reject<Client>(new CellaError('SERVER_UNREACHABLE', 'refused'));
   await expect(withAnswerTimeout(refused, 'socket', { owner: async () => undefined })).rejects.toMatchObject(
     unreachable,

@@ -24,17 +24,17 @@ async function shown({ isTTY, events = output }: { isTTY: boolean; events?: obje
   return await text(stdout);
 }
 
-it('shows the output of others on a screen with its colours, and nothing else that a screen obeys', async () => {
+it('shows output on a screen with its colours, and no other control characters', async () => {
   expect(await shown({ isTTY: true })).toBe(
     '\u001b[38;5;8mred\u001b[0m\n\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[8mhidden\\u{1b}[5;8mtoo\n',
   );
 });
 
-it('gives a program the output as it was', async () => {
+it('passes output to a program unchanged', async () => {
   expect(await shown({ isTTY: false })).toBe(printed);
 });
 
-it('shows a cell of several lines as one, and why it was stopped', async () => {
+it('shows a cell of several lines as one, and the reason for its end', async () => {
   const about = { seq: 1, at: 0, execution: 'exe_1' };
   const error = { name: 'KeyboardInterrupt', message: '', traceback: 'KeyboardInterrupt\n' };
   const events = [

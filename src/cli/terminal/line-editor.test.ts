@@ -62,7 +62,7 @@ describe('interject', () => {
     editor.close();
   });
 
-  it('writes above a line that is typed on meanwhile', async () => {
+  it('writes above a line that is still being typed', async () => {
     const { shown, stdin, terminal, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write(`${'a'.repeat(34)}`);
@@ -78,7 +78,7 @@ describe('interject', () => {
   });
 });
 
-it('draws a pasted line of several rows in its place when it is changed', async () => {
+it('redraws a pasted line of several rows in place when it changes', async () => {
   const { shown, stdin, editor } = openEditor();
   const line = editor.read({ prompt: '>>> ' });
   stdin.write('a'.repeat(90));
@@ -92,7 +92,7 @@ it('draws a pasted line of several rows in its place when it is changed', async 
   editor.close();
 });
 
-it('lets nothing that was pasted answer a question that must be answered afresh', async () => {
+it('ignores pasted text for a question that needs a fresh answer', async () => {
   const { shown, stdin, editor } = openEditor();
   const first = editor.read({ prompt: '> ' });
   stdin.write('/sh ls\ry\rnext\runfinished');
@@ -109,7 +109,7 @@ it('lets nothing that was pasted answer a question that must be answered afresh'
 });
 
 describe('Ctrl-Z', () => {
-  it('gives the terminal back to the shell, and goes on with the line when it is continued', async () => {
+  it('returns the terminal to the shell, and continues with the line', async () => {
     const { shown, raw, stops, stdin, job, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write('ab\x1a');
@@ -125,7 +125,7 @@ describe('Ctrl-Z', () => {
     expect(job.eventNames()).toEqual([]);
   });
 
-  it('shows the prompt of a password again, and nothing of what was typed', async () => {
+  it('shows a password prompt again, without the typed text', async () => {
     const { shown, stdin, job, editor } = openEditor();
     const line = editor.read({ prompt: 'key: ', password: true });
     stdin.write('se\x1a');
@@ -138,7 +138,7 @@ describe('Ctrl-Z', () => {
     editor.close();
   });
 
-  it('does no harm where nothing can stop the job', async () => {
+  it('does no harm if the job cannot be stopped', async () => {
     const { raw, stdin, editor } = openEditor();
     const line = editor.read({ prompt: '>>> ' });
     stdin.write('ab\x1a');
@@ -149,7 +149,7 @@ describe('Ctrl-Z', () => {
   });
 });
 
-describe('a prompt behind unfinished output', () => {
+describe('a prompt after unfinished output', () => {
   it.each([
     ['x'.repeat(30), `${'x'.repeat(30)}? `],
     ['漢'.repeat(30), '? '],

@@ -15,37 +15,37 @@ async function readAll(chunks: (string | Buffer)[]): Promise<string[]> {
 }
 
 describe('PipedLines', () => {
-  it('loses no line of a chunk that holds several', async () => {
+  it('loses no line of a chunk with several', async () => {
     expect(await readAll(['a\nb\nc\n'])).toEqual(['a', 'b', 'c']);
   });
 
-  it('joins a line that comes in pieces, and takes a last one without an end', async () => {
+  it('joins a line that arrives in pieces, and returns a last one without a newline', async () => {
     expect(await readAll(['he', 'llo', '\nwor', 'ld'])).toEqual(['hello', 'world']);
   });
 
-  it('keeps empty lines, and reads the line ends of Windows', async () => {
+  it('keeps empty lines, and accepts line ends of Windows', async () => {
     expect(await readAll(['\n\na\r', '\n\r\n'])).toEqual(['', '', 'a', '']);
   });
 
-  it('keeps a character whole that is cut between chunks', async () => {
+  it('keeps a character whole that is split between chunks', async () => {
     const bytes = Buffer.from('é€😀\n');
     expect(await readAll([...bytes].map((byte) => Buffer.from([byte])))).toEqual(['é€😀']);
   });
 
-  it('goes on saying that the input has ended', async () => {
+  it('keeps reporting the end of the input', async () => {
     const lines = new PipedLines(Readable.from([]), silent);
     expect(await lines.read({ prompt: '' })).toEqual({ kind: 'end' });
     expect(await lines.read({ prompt: '' })).toEqual({ kind: 'end' });
   });
 
-  it('reads nothing before a line is asked for', () => {
+  it('reads nothing before a line is requested', () => {
     const input = new PassThrough();
     new PipedLines(input, silent);
     expect(input.readableFlowing).toBe(null);
     expect(input.listenerCount('readable')).toBe(0);
   });
 
-  it('leaves the line that an aborted read waited for to the next read', async () => {
+  it('leaves the line of an aborted read to the next read', async () => {
     const input = new PassThrough();
     const lines = new PipedLines(input, silent);
     const stop = new AbortController();

@@ -42,7 +42,7 @@ const request = {
 };
 const ALLOW = 'Allow it? [y/N] ';
 
-it('of code that asks for leave meanwhile are put again after that, and no word of theirs comes between', async () => {
+it('of code that asks for approval meanwhile are shown again after that, with nothing of theirs in between', async () => {
   const { approve, input, say, prompts, answers } = scene();
   const before = input('before ');
   await expect.poll(() => prompts).toEqual(['before ']);
@@ -60,7 +60,7 @@ it('of code that asks for leave meanwhile are put again after that, and no word 
   expect(answers).toEqual(['one', 'two']);
 });
 
-it('that come while a person is asked for leave wait, also before that is read', async () => {
+it('that arrive while a person is asked for approval wait, even before the answer is read', async () => {
   const { approve, input, say, prompts, questions } = scene();
   const answered = approve(request);
   // The words of what is asked for are on their way to the screen.
@@ -107,7 +107,7 @@ const approvalRequest = {
   signal: new AbortController().signal,
 };
 
-it('shows nothing else while a person is asked, and all of it after', async () => {
+it('shows nothing else while a person is asked, and everything afterwards', async () => {
   const { terminal, approve, asked, say, text } = approvalScene();
   const answered = approve(approvalRequest);
   await asked;
@@ -124,7 +124,7 @@ it('shows nothing else while a person is asked, and all of it after', async () =
   expect(text().slice(question.length)).toBe('fake 1fake 2\nfake 3\n');
 });
 
-it('asks on a screen that code has left in another state', async () => {
+it('asks correctly on a screen that code has left in another state', async () => {
   const { terminal, approve, asked, say, raw } = approvalScene();
   // Hidden text, drawing characters, no wrapping, one row to write in, another screen.
   await terminal.out('\u001b[8m\u001b(0\u001b[?7l\u001b[40;40r\u001b[?1049h');

@@ -16,7 +16,7 @@ function reluctant(): Writable & { taken: string } {
 }
 
 describe('flush', () => {
-  it('waits for what was written', async () => {
+  it('waits for written output', async () => {
     const order: string[] = [];
     const stdout = new Writable({
       write: (_chunk, _encoding, done) =>
@@ -31,7 +31,7 @@ describe('flush', () => {
     expect(order[0]).toBe('written');
   });
 
-  it('does not wait long for a reader that does not read, once the command was ended from outside', async () => {
+  it('does not wait long for a reader that does not read, if the command was ended from outside', async () => {
     const terminal = new CliTerminal({ stdin, stdout: reluctant(), stderr: new PassThrough() });
     void terminal.out('text');
     terminal.skipFlush();
@@ -40,14 +40,14 @@ describe('flush', () => {
 });
 
 describe('outLines', () => {
-  it('gives a line and its beginning to the reader at once', () => {
+  it('passes a complete or begun line to the reader at once', () => {
     const stdout = reluctant();
     const terminal = new CliTerminal({ stdin, stdout, stderr: new PassThrough() });
     void terminal.outLines('a line');
     expect(stdout.taken).toBe('a line\n');
   });
 
-  it('begins a line of its own, also in colour', async () => {
+  it('begins a new line, also in colour', async () => {
     const stdout = Object.assign(new PassThrough(), { isTTY: true });
     const terminal = new CliTerminal({ stdin, stdout, stderr: new PassThrough() });
     await terminal.out('no end');
@@ -59,7 +59,7 @@ describe('outLines', () => {
 describe('lines on a screen', () => {
   const hostile = 'a\u001b]0;title\u0007b\u001b[2Jc\u009b31md\u202ee\rf\u001b[8mg';
 
-  it('show what a terminal would obey, and keep colours, lines and tabs', async () => {
+  it('show control characters as text, and keep colours, lines and tabs', async () => {
     const stdout = Object.assign(new PassThrough(), { isTTY: true });
     const stderr = Object.assign(new PassThrough(), { isTTY: true });
     const terminal = new CliTerminal({ stdin, stdout, stderr });
@@ -73,7 +73,7 @@ describe('lines on a screen', () => {
     expect(err.startsWith('\u001b[31ma')).toBe(true);
   });
 
-  it('are as they are where a program or a file gets them', async () => {
+  it('are unchanged for a program or a file', async () => {
     const stdout = new PassThrough();
     await new CliTerminal({ stdin, stdout, stderr: new PassThrough() }).outLines(hostile);
     expect(String(stdout.read())).toBe(`${hostile}\n`);
@@ -83,7 +83,7 @@ describe('lines on a screen', () => {
 describe('a status', () => {
   const screen = () => Object.assign(new PassThrough(), { isTTY: true, columns: 20 });
 
-  it('takes the place of the one before, and gives its place to what is written next', async () => {
+  it('replaces the previous one, and is replaced by later output', async () => {
     const stderr = screen();
     const terminal = new CliTerminal({ stdin, stdout: stderr, stderr, noColor: true });
     await terminal.status('one');
@@ -92,7 +92,7 @@ describe('a status', () => {
     expect(String(stderr.read())).toBe('\r\u001b[Kone\r\u001b[Kanother that is fa…\r\u001b[Kdone\n');
   });
 
-  it('begins a line where output has left one unfinished, and obeys nothing that is in it', async () => {
+  it('begins a new line after unfinished output, and shows control characters as text', async () => {
     const stderr = screen();
     const terminal = new CliTerminal({ stdin, stdout: stderr, stderr, noColor: true });
     await terminal.out('half');
@@ -100,7 +100,7 @@ describe('a status', () => {
     expect(String(stderr.read())).toBe('half\n\r\u001b[K\\u{1b}[2Jx');
   });
 
-  it('is a line of its own where no screen shows it', async () => {
+  it('is a separate line without a screen', async () => {
     const stderr = new PassThrough();
     const terminal = new CliTerminal({ stdin, stdout: new PassThrough(), stderr });
     await terminal.status('one');
@@ -110,7 +110,7 @@ describe('a status', () => {
 });
 
 describe('alone', () => {
-  it('asks one after the other, however many wait, and shows what waits between two questions or after them', async () => {
+  it('asks one question after the other, and shows waiting output between or after them', async () => {
     let text = '';
     const write = (chunk: unknown, _encoding: string, done: () => void) => {
       text += String(chunk);

@@ -30,14 +30,14 @@ function knock(token?: Uint8Array): Socket {
 const sentAway = (socket: Socket) => new Promise<void>((resolve) => socket.resume().once('close', () => resolve()));
 
 describe('the listener of a container', () => {
-  test('lets in who says the token, with what follows it', async () => {
+  test('accepts a connection with the token, and the data after it', async () => {
     const { token, connection } = listener.expect(signal);
     const socket = knock(token);
     socket.end('and more');
     expect(await text(await connection)).toBe('and more');
   });
 
-  test('takes a token that comes in pieces', async () => {
+  test('accepts a token that arrives in pieces', async () => {
     const { token, connection } = listener.expect(signal);
     const frame = encodeFrame(FrameType.join, 0, token);
     const socket = knock();
@@ -47,14 +47,14 @@ describe('the listener of a container', () => {
     expect(await text(await connection)).toBe('');
   });
 
-  test('takes each token once', async () => {
+  test('accepts each token once', async () => {
     const { token, connection } = listener.expect(signal);
     knock(token);
     (await connection).destroy();
     await sentAway(knock(token));
   });
 
-  test('sends away who says another token, another frame or one that was given up', async () => {
+  test('refuses another token, another frame or a withdrawn token', async () => {
     const stop = new AbortController();
     const { token, connection } = listener.expect(stop.signal);
     stop.abort(new Error('given up'));
@@ -67,7 +67,7 @@ describe('the listener of a container', () => {
     await sentAway(other);
   });
 
-  test('keeps a few who say nothing, and sends the oldest away for the next: who knows the token comes in', async () => {
+  test('keeps a few silent connections, and closes the oldest for a new one', async () => {
     const silent = Array.from({ length: 64 }, () => knock());
     await Promise.all(silent.slice(0, 48).map(sentAway));
     const { token, connection } = listener.expect(signal);
@@ -76,7 +76,7 @@ describe('the listener of a container', () => {
     for (const socket of silent) socket.destroy();
   });
 
-  test('has no name once it is hidden', () => {
+  test('has no path after it is hidden', () => {
     expect(existsSync(join(folder, 'host'))).toBe(true);
     listener.hide();
     expect(existsSync(join(folder, 'host'))).toBe(false);

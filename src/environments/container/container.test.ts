@@ -37,7 +37,7 @@ const of = (whose: string, State: string, number = '0') => ({
   Labels: { [LABEL.owner]: whose, [LABEL.number]: number },
 });
 
-it('removes what the dead have left, and of those that cannot be seen what has ended, in the words of either engine', async () => {
+it('removes leftovers of dead processes, and ended ones of invisible processes, with either engine', async () => {
   const unseen = ['running', 'paused', 'exited', 'stopped', 'dead'].map((state) => of('elsewhere', state));
   const others = [of('dead', 'running'), of('alive', 'running'), of('alive', 'exited')];
   const { engine, folder, removed } = await engineWith([...unseen, ...others]);
@@ -45,7 +45,7 @@ it('removes what the dead have left, and of those that cannot be seen what has e
   expect(removed.sort()).toEqual(['deadrunning0', 'elsewheredead0', 'elsewhereexited0', 'elsewherestopped0']);
 });
 
-it('removes of its own what is not in use any more', async () => {
+it('removes its own unused containers', async () => {
   const { engine, folder, removed } = await engineWith([of('me', 'running', '1'), of('me', 'exited', '2')]);
   await removeOrphans(engine, folder, owner, new Set(['1']));
   expect(removed).toEqual(['meexited2']);
@@ -88,13 +88,13 @@ async function heardOf(sent: Buffer) {
   });
 }
 
-it('reads what a container writes letter by letter, to its output and its errors', async () => {
+it('reads a container’s stdout and stderr byte by byte', async () => {
   const letters = Array.from({ length: 20_000 }, (_, n) => frame(n % 4 === 0 ? 2 : 1, 'x'));
   const sent = Buffer.concat([frame(1, 'é'), ...letters, frame(1, ''), frame(2, 'end')]);
   const expected = { kind: 'ended', output: `é${'x'.repeat(15_000)}`, errors: `${'x'.repeat(5000)}end` };
   expect(await heardOf(sent)).toEqual(expected);
 });
 
-it('refuses what is no output of a container', async () => {
+it('refuses invalid container output', async () => {
   await expect(heardOf(frame(7, 'x'))).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
 });

@@ -53,7 +53,7 @@ const calling =
 const unreachable = (words: RegExp) => ({ code: 'ENGINE_UNREACHABLE', message: expect.stringMatching(words) });
 
 describe('connectEngine', () => {
-  it('takes an address or a path, and tells which engine it is', async () => {
+  it('accepts an address or a path, and reports which engine it is', async () => {
     const one = await connectEngine(`unix://${await listening('docker.sock', docker)}`);
     expect(one).toMatchObject({ name: 'docker', version: '20.10.24', address: `unix://${folder}/docker.sock` });
     const other = await connectEngine(await listening('podman.sock', podman));
@@ -74,47 +74,47 @@ describe('connectEngine', () => {
     },
   );
 
-  it.each(['docker.sock', 'unix://docker.sock', ''])('refuses what is no address: %j', async (address) => {
+  it.each(['docker.sock', 'unix://docker.sock', ''])('refuses an invalid address: %j', async (address) => {
     await expect(connectEngine(address)).rejects.toMatchObject(unreachable(/Unix socket here/));
   });
 
-  it('repeats nothing of an address that may hold a password', async () => {
+  it('does not repeat an address that may contain a password', async () => {
     await expect(connectEngine('tcp://ada:hush@host')).rejects.not.toThrow(/hush/);
   });
 
-  it('tells that nothing is there, or that nobody listens', async () => {
+  it('reports a missing socket, and one without a listener', async () => {
     await expect(connectEngine(join(folder, 'none'))).rejects.toMatchObject(unreachable(/there is no socket/));
     writeFileSync(join(folder, 'file'), '');
     await expect(connectEngine(join(folder, 'file'))).rejects.toMatchObject(unreachable(/nothing listens there/));
   });
 
-  it('does not take another server for an engine', async () => {
+  it('does not accept another kind of server', async () => {
     const socket = await listening('web.sock', (_, response) => response.end('<html>'));
     await expect(connectEngine(socket)).rejects.toMatchObject(unreachable(/no container engine/));
   });
 
-  it('goes where it is told, wherever DOCKER_HOST is', async () => {
+  it('uses the given address, whatever DOCKER_HOST is', async () => {
     vi.stubEnv('DOCKER_HOST', 'tcp://127.0.0.1:1');
     expect(await connectEngine(await listening('docker.sock', docker))).toMatchObject({ name: 'docker' });
   });
 });
 
 describe('findEngine', () => {
-  it('takes the first that answers, and passes those by that do not', async () => {
+  it('uses the first that answers, and skips the others', async () => {
     const dead = join(folder, 'none.sock');
     const broken = await listening('broken.sock', json({ message: 'starting up' }, 500));
     const socket = await listening('docker.sock', docker);
     expect(await findEngine([dead, broken, socket])).toMatchObject({ address: `unix://${socket}` });
   });
 
-  it('tells all that was tried, and advises what to start', async () => {
+  it('lists everything that was tried, and says what to start', async () => {
     const broken = await listening('broken.sock', json({ message: 'starting up' }, 500));
     const failure = await findEngine([join(folder, 'none.sock'), broken]).catch((error: unknown) => error);
     expect(failure).toMatchObject(unreachable(/none\.sock \(not there\).*broken\.sock \(.*starting up/));
     expect(failure).toMatchObject({ advice: expect.stringContaining('systemctl start docker') });
   });
 
-  it('knows the sockets of Docker and Podman, those of a user among them', () => {
+  it('tries the sockets of Docker and Podman, including those of a user', () => {
     expect(usualSockets('/run/user/7')).toEqual([
       '/var/run/docker.sock',
       '/run/docker.sock',
@@ -140,7 +140,7 @@ describe('call', () => {
     await expect(silent).rejects.toThrow('enough');
   });
 
-  it('tells an engine that went away from one that says no, in its own words', async () => {
+  it('distinguishes an engine that stopped from one that refuses, in its own words', async () => {
     const answers = { '/images/none/json': json({ message: 'No such image: none:latest' }, 404) };
     const socket = await listening('docker.sock', (request, response) => {
       const known = Object.entries(answers).find(([path]) => path === request.url)?.[1];

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { removeUnused, wheelPlatforms } from './image-python.ts';
 
 describe('wheelPlatforms', () => {
-  it('counts down from the glibc that is there, with the old names in their places', () => {
+  it('counts down from the installed glibc, with the old names in place', () => {
     expect(wheelPlatforms('x86_64', { name: 'glibc', version: [2, 18] })).toEqual([
       'manylinux_2_18_x86_64',
       'manylinux_2_17_x86_64',
@@ -28,7 +28,7 @@ describe('wheelPlatforms', () => {
     ]);
   });
 
-  it('begins with manylinux2014 on machines that had none before', () => {
+  it('begins with manylinux2014 on architectures without earlier standards', () => {
     expect(wheelPlatforms('aarch64', { name: 'glibc', version: [2, 18] })).toEqual([
       'manylinux_2_18_aarch64',
       'manylinux_2_17_aarch64',
@@ -46,12 +46,12 @@ describe('wheelPlatforms', () => {
     ]);
   });
 
-  it('names the machine alone where the library is one that no wheel knows', () => {
+  it('names only the machine if no wheel tag fits its library', () => {
     expect(wheelPlatforms('x86_64', { name: 'glibc', version: [3, 0] })).toEqual(['linux_x86_64']);
   });
 });
 
-it('removes copies of the kernel that nobody has used for long, and no other', async () => {
+it('removes copies of the kernel that were unused for long, and no other', async () => {
   const parent = await mkdtemp(join(tmpdir(), 'cella-copies-'));
   onTestFinished(() => rm(parent, { recursive: true }));
   const longAgo = new Date(Date.now() - 40 * 24 * 3_600_000);

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import type { Engine } from './engine.ts';
 import { buildImage } from './image-store.ts';
 
-test('an image is not waited for if the program that packs it was stopped', async () => {
+test('building stops if the program that packs the image was stopped', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cella-packer-'));
   const python = join(folder, 'python3');
   writeFileSync(python, '#!/bin/sh\ncase "$*" in *cella_image*) kill -STOP $$;; esac\nexec python3 "$@"\n');

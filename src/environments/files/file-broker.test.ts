@@ -37,8 +37,8 @@ const turn = () => new Promise(setImmediate);
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
 afterEach(() => void vi.useRealTimers());
 
-describe('the process that reaches files', () => {
-  it('has as many requests at a time as it has threads, and the deadline of a request begins with its turn', async () => {
+describe('the file broker', () => {
+  it('handles as many requests at a time as it has threads; the deadline of a request begins with its turn', async () => {
     const { ask, sent, answer, kill } = setUp();
     const asked = Array.from({ length: AT_ONCE + 1 }, (_, number) => ask(`op${number}`));
     await turn();
@@ -52,7 +52,7 @@ describe('the process that reaches files', () => {
     expect(kill).not.toHaveBeenCalled();
   });
 
-  it('a request that is stuck fails alone: what has begun goes on, and what has not goes elsewhere', async () => {
+  it('a stuck request fails alone: running ones continue, and new ones go to another broker', async () => {
     const { broker, ask, answer, kill, onEnd } = setUp();
     const left = broker.hold();
     const stuck = ask('stuck');
@@ -76,7 +76,7 @@ describe('the process that reaches files', () => {
     expect(kill).toHaveBeenCalledWith('SIGKILL');
   });
 
-  it('what is stuck has its thread until that comes back, or until the process is gone', async () => {
+  it('a stuck request keeps its thread until it returns, or the process ends', async () => {
     for (const end of ['answer', 'exit'] as const) {
       const { ask, answer, child } = setUp();
       const stuck = ask('stuck');
@@ -95,7 +95,7 @@ describe('the process that reaches files', () => {
     }
   });
 
-  it('a user has 4 of the threads, also with what is stuck; others do not notice', async () => {
+  it('a user has 4 of the threads, including stuck ones; others are not affected', async () => {
     const { broker, ask, sent, answer, kill } = setUp();
     const left = broker.hold();
     const first = Array.from({ length: 2 * EACH }, (_, number) => ask(`m${number}`, null, 'mallory'));
@@ -119,7 +119,7 @@ describe('the process that reaches files', () => {
     left();
   });
 
-  it('what takes too long is told as late, not as a broken disk', async () => {
+  it('a slow request is reported as late, not as a broken disk', async () => {
     const { broker, ask } = setUp();
     const left = broker.hold();
     const late = ask('late');
@@ -128,7 +128,7 @@ describe('the process that reaches files', () => {
     left();
   });
 
-  it('of those that are left for another, two go on; the oldest is ended, and what it holds fails in words', async () => {
+  it('of replaced brokers two continue; the oldest is ended, and its work fails with an error', async () => {
     const started: ReturnType<typeof setUp>[] = [];
     const brokers = new CurrentBroker(async (onEnd) => {
       started.push(setUp(onEnd));

@@ -6,7 +6,7 @@ import type { Files, NewFile } from './session-files.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it('a user has 4 works under way and 64 that wait; others do not notice', async () => {
+it('a user has 4 running operations and 64 waiting ones; others are not affected', async () => {
   const taken = await Promise.all([1, 2, 3, 4].map(() => takeTurn('mallory')));
   let begun = 0;
   const waiting = Array.from({ length: 64 }, async () => {
@@ -22,7 +22,7 @@ it('a user has 4 works under way and 64 that wait; others do not notice', async 
   expect(begun).toBe(64);
 });
 
-it('nobody waits for ever where all works of a user hang', async () => {
+it('nobody waits forever if all operations of a user hang', async () => {
   const taken = await Promise.all([1, 2, 3, 4].map(() => takeTurn('mallory')));
   const waiting = expect(takeTurn('mallory')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   await vi.advanceTimersByTimeAsync(30_000);
@@ -39,7 +39,7 @@ it('a user writes 128 files at a time', () => {
   beginWriting('mallory')();
 });
 
-it('steps with open files of a folder that may hang take turns, however many wait; the last step waits without an end', async () => {
+it('steps with open files of a folder that may hang take turns, and the last step waits without a limit', async () => {
   const id = { device: '1', inode: '1', boot: '' };
   const ended: string[] = [];
   const made = { commit: async () => ended.push('commit'), discard: async () => ended.push('discard') };

@@ -13,7 +13,7 @@ it.each(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'ESHUTDOWN', 'ESTALE', 'EMFILE', 'E
   },
 );
 
-it('a path that code renames all the time is busy, and to be tried again', () => {
+it('a path that code keeps renaming is busy, and can be tried again', () => {
   expect(toFileError('notes/a.txt', Object.assign(new Error('again'), { code: 'EAGAIN' }))).toMatchObject({
     code: 'RATE_LIMITED',
     details: { retryAfterMs: 1000 },

@@ -19,13 +19,13 @@ it.each([
   expect(no.filter((path) => glob.matches(path))).toEqual([]);
 });
 
-it('tells which folders can hold something', () => {
+it('knows which folders can contain matches', () => {
   const glob = new Glob('{a/*/c,d/**}');
   expect(['a', 'a/b', 'd', 'd/e/f'].filter((folder) => !glob.reaches(folder))).toEqual([]);
   expect(['b', 'a/b/c'].filter((folder) => glob.reaches(folder))).toEqual([]);
 });
 
-it('comes to an end with patterns made to have none', () => {
+it('ends for patterns that are designed not to', () => {
   expect(new Glob(`${'*a'.repeat(400)}b`).matches('a'.repeat(200))).toBe(false);
   expect(new Glob('**/a/'.repeat(150)).matches('a/'.repeat(60))).toBe(false);
   expect(() => new Glob('{a,b}'.repeat(50))).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST' }));

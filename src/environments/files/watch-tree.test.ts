@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { WatchBudget } from './watch-tree.ts';
 
-it('one user leaves folders to be watched for others, however many it watches', () => {
+it('one user cannot use up all watches', () => {
   const share = new WatchBudget();
   let taken = 0;
   while (taken < 100_000 && share.takeFolder('mallory')) taken++;

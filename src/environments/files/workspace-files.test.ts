@@ -49,7 +49,7 @@ function linkOf(fd: string): string | undefined {
 }
 
 describe('a workspace', () => {
-  it('keeps bytes of any kind, and folders on the way to them', async () => {
+  it('stores any bytes, and creates missing folders', async () => {
     expect(await workspace.write('a/b/c.bin', bytes('one ', 'two'))).toMatchObject({ name: 'c.bin', size: 7 });
     expect(await textOf('a/b/c.bin')).toBe('one two');
     expect(await textOf('a/b/c.bin', 4)).toBe('two');
@@ -61,7 +61,7 @@ describe('a workspace', () => {
     ]);
   });
 
-  it('holds no file open for a reader who leaves before the first byte', async () => {
+  it('keeps no file open for a reader who stops before the first byte', async () => {
     await workspace.write('file', bytes('x'));
     const { chunks } = await workspace.read('file');
     const held = () => readdirSync('/proc/self/fd').filter((fd) => linkOf(fd) === join(root, 'file'));
@@ -70,7 +70,7 @@ describe('a workspace', () => {
     expect(held()).toEqual([]);
   });
 
-  it('has files and folders that other users of it may read, whatever the umask is', async () => {
+  it('creates files and folders that other users of it can read, whatever the umask', async () => {
     const before = process.umask(0o077);
     try {
       await workspace.write('a/file', bytes('x'));
@@ -81,7 +81,7 @@ describe('a workspace', () => {
     expect(modes).toEqual(['755', '644']);
   });
 
-  it('leaves what was there where a write fails half way', async () => {
+  it('keeps the old content if a write fails half way', async () => {
     await workspace.write('kept', bytes('old'));
     async function* broken() {
       yield Buffer.from('new');
@@ -110,7 +110,7 @@ describe('a workspace', () => {
     await expect(workspace.delete('c')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('deletes folders of any depth, and holds few of them open meanwhile', async () => {
+  it('deletes folders of any depth with few open ones', async () => {
     const trees = ['one', 'two', 'three'];
     for (const tree of trees) {
       const path = (levels: number) => join(root, tree, 'd/'.repeat(levels));
@@ -147,7 +147,7 @@ describe('a workspace', () => {
     },
   );
 
-  it('follows no link, and deletes none of what a link leads to', async () => {
+  it('follows no link when it deletes', async () => {
     symlinkSync(join(top, 'secret'), join(root, 'link'));
     symlinkSync(top, join(root, 'out'));
     symlinkSync(join(top, 'work-evil'), join(root, 'evil'));
@@ -166,7 +166,7 @@ describe('a workspace', () => {
     expect(existsSync(join(top, 'secret'))).toBe(true);
   });
 
-  it('follows links that stay inside, by whatever name the code has for its folder', async () => {
+  it('follows links that stay inside, by any path that the code has for its folder', async () => {
     const named = new WorkspaceFiles({ path: root, inside: '/agent/workspace' });
     await workspace.write('a/b/file', bytes('inside'));
     symlinkSync('b/../b/file', join(root, 'a', 'relative'));
@@ -189,7 +189,7 @@ describe('a workspace', () => {
     await expect(named.list('a/b/up')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 
-  it('is not followed to where code has put a link in its place', async () => {
+  it('is not followed to a link in its place', async () => {
     rmSync(root, { recursive: true });
     symlinkSync('/etc', root);
     await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });
@@ -197,7 +197,7 @@ describe('a workspace', () => {
     await expect(workspace.write('cella-test', bytes('x'))).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });
   });
 
-  it('waits for no pipe', async () => {
+  it('does not block on a pipe', async () => {
     execFileSync('mkfifo', [join(root, 'pipe')]);
     await expect(workspace.read('pipe')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(workspace.write('pipe', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });

@@ -19,7 +19,7 @@ async function age(key: string, minutes: number): Promise<void> {
   await utimes(join(folder(), `${key}.snapshot`), then, then);
 }
 
-it('keeps the snapshots of two hosts that preload other modules, so that neither begins cold', async () => {
+it('keeps the images of two hosts that preload different modules', async () => {
   const cache = new MemoryImageCache(dataDir);
   await cache.put('plain', body('p'));
   await cache.put('with-wave', body('w'));
@@ -27,7 +27,7 @@ it('keeps the snapshots of two hosts that preload other modules, so that neither
   expect(await cache.take('with-wave')).toEqual(body('w'));
 });
 
-it('keeps as many as there is room for, and removes those that were used longest ago', async () => {
+it('keeps a limited number, and removes the least recently used', async () => {
   const cache = new MemoryImageCache(dataDir);
   for (const [index, key] of ['a', 'b', 'c', 'd'].entries()) {
     await cache.put(key, body(key));
@@ -39,7 +39,7 @@ it('keeps as many as there is room for, and removes those that were used longest
   expect((await readdir(folder())).toSorted()).toEqual(['a', 'c', 'd', 'e'].map((key) => `${key}.snapshot`));
 });
 
-it('keeps what was just written, though the clock says that the others are of later', async () => {
+it('keeps a new image even if the clock says that the others are newer', async () => {
   const cache = new MemoryImageCache(dataDir);
   for (const key of ['a', 'b', 'c', 'd']) {
     await cache.put(key, body(key));
@@ -50,7 +50,7 @@ it('keeps what was just written, though the clock says that the others are of la
   expect(await readdir(folder())).toHaveLength(4);
 });
 
-it('does not take one that is cut or changed', async () => {
+it('does not use a truncated or changed one', async () => {
   const cache = new MemoryImageCache(dataDir);
   await cache.put('a', body('a'));
   await writeFile(join(folder(), 'a.snapshot'), 'x', { flag: 'a' });

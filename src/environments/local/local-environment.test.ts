@@ -49,13 +49,13 @@ async function pidFrom(argv: readonly string[]): Promise<number> {
   return pid;
 }
 
-describe.runIf(canMakeGroups())('where this process may make control groups', () => {
-  test('what nothing leads back to ends with the program that began it', async () => {
+describe.runIf(canMakeGroups())('with control groups', () => {
+  test('a process that nothing leads back to ends with its program', async () => {
     const pid = await pidFrom(['python3', '-c', ORPHAN]);
     await expect.poll(() => runs(pid)).toBe(false);
   });
 
-  test('a runner finds it too, when a turn ends', async () => {
+  test('a runner finds it too at the end of a turn', async () => {
     const descendants = fileURLToPath(new URL('../../runner/runner-process.ts', import.meta.url));
     const script = `
       const { execFileSync } = await import('node:child_process');

@@ -14,7 +14,7 @@ function allowed(): number[] {
   });
 }
 
-test.each(allowed())('a process that may use processor %i alone finds that one', (processor) => {
+test.each(allowed())('a process that can use only processor %i finds it', (processor) => {
   const code = `
     import { CurrentProcessor } from ${JSON.stringify(new URL('./spare-pool.ts', import.meta.url).href)};
     process.title = 'a name) with (parts';
@@ -23,7 +23,7 @@ test.each(allowed())('a process that may use processor %i alone finds that one',
   expect(execFileSync('taskset', argv, { encoding: 'utf8' })).toBe(`${processor}\n`);
 });
 
-test('it is told again and again, also when it was closed in between', () => {
+test('it can be asked repeatedly, also after it was closed', () => {
   const processor = new CurrentProcessor();
   for (let round = 0; round < 3; round++) {
     expect(allowed()).toContain(processor.number);

@@ -35,7 +35,7 @@ async function connected(largest: typeof fromKernel) {
   return { socket, other: await other };
 }
 
-test('a spare that never speaks is given up if pid 1 is held still and nothing can kill it', async () => {
+test('a spare that never answers is given up if pid 1 is stopped and cannot be killed', async () => {
   const supervisor = await connected(fromSupervisor);
   const control = await connected(fromKernel);
   const pipe = { close: () => {} } as PipeSource;
@@ -55,7 +55,7 @@ test('a spare that never speaks is given up if pid 1 is held still and nothing c
   expect(host.alive).toBe(false);
 });
 
-describe('a kill of something that may be paused', () => {
+describe('a kill of a process that may be stopped', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -67,7 +67,7 @@ describe('a kill of something that may be paused', () => {
     return { exit, end, isPaused };
   }
 
-  test('nothing is looked at where it ends at once', async () => {
+  test('checks nothing if the process ends at once', async () => {
     const { exit, end, isPaused } = killed({ held: true });
     exit.resolve();
     await vi.advanceTimersByTimeAsync(60_000);
@@ -75,7 +75,7 @@ describe('a kill of something that may be paused', () => {
     expect(end).not.toHaveBeenCalled();
   });
 
-  test('one that is slow on a busy machine is waited for', async () => {
+  test('waits for a slow process on a busy machine', async () => {
     const { exit, end, isPaused } = killed({ held: false });
     await vi.advanceTimersByTimeAsync(12_000);
     expect(isPaused).toHaveBeenCalled();
@@ -84,26 +84,26 @@ describe('a kill of something that may be paused', () => {
     expect(end).not.toHaveBeenCalled();
   });
 
-  test('all is ended at the first look where it is held still', async () => {
+  test('ends everything at the first check if the process is stopped', async () => {
     const { end } = killed({ held: true });
     await vi.advanceTimersByTimeAsync(1500);
     expect(end).toHaveBeenCalledOnce();
   });
 
-  test('all is ended, once, where the kill is never carried out', async () => {
+  test('ends everything, once, if the kill never takes effect', async () => {
     const { end } = killed({ held: false });
     await vi.advanceTimersByTimeAsync(120_000);
     expect(end).toHaveBeenCalledOnce();
   });
 
-  test('a look that takes long is part of the time', async () => {
+  test('counts the time of a slow check', async () => {
     const { end, isPaused } = killed({ held: false });
     isPaused.mockImplementation(() => new Promise((resolve) => setTimeout(resolve, 10_000, false)));
     await vi.advanceTimersByTimeAsync(30_000);
     expect(end).toHaveBeenCalledOnce();
   });
 
-  test('one that ends while it is looked at costs nothing more', async () => {
+  test('does nothing more if the process ends during a check', async () => {
     const { exit, end, isPaused } = killed({ held: true });
     isPaused.mockImplementation(async () => {
       exit.resolve();

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'cella-sockets-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('a connection', () => {
-  test('is reached where somebody listens, and stays so when it ends', async () => {
+  test('connects if somebody listens, and stays connected when that one ends', async () => {
     const path = join(folder, 'open');
     const server = createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => server.listen(path, resolve));
@@ -27,7 +27,7 @@ describe('a connection', () => {
     server.close();
   });
 
-  test('is not reached where nobody does, and says why', async () => {
+  test('fails with the reason if nobody listens', async () => {
     const socket = new FrameSocket(join(folder, 'nobody'), new Map());
     expect(await socket.connected).toBe(false);
     const problem = await new Promise<Error | undefined>((resolve) => socket.read(() => {}, resolve));
@@ -36,7 +36,7 @@ describe('a connection', () => {
 });
 
 describe('a pipe', () => {
-  test('that always has more is read a piece in each turn of the event loop, and whole', async () => {
+  test('that always has more data is read one piece per turn of the event loop, and completely', async () => {
     const path = join(folder, 'pipe');
     execFileSync('mkfifo', [path]);
     const source = new PipeSource(path);

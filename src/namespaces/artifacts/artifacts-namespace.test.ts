@@ -39,7 +39,7 @@ function kernel(store = new MemoryArtifacts(), limitBytes?: number) {
 }
 
 describe('artifacts for host callers', () => {
-  test('what is saved comes back, with what was said of it', async () => {
+  test('are loaded as saved, with their metadata', async () => {
     const artifacts = new Artifacts({ store: new MemoryArtifacts() });
     const facts = { ...text, description: 'a greeting', metadata: { lang: 'en', n: [1, null] } };
     const info = await artifacts.save('note', Buffer.from('hello'), facts);
@@ -52,7 +52,7 @@ describe('artifacts for host callers', () => {
     expect(await artifacts.exists('note')).toBe(false);
   });
 
-  test('a stream of pieces is kept whole, and read in pieces', async () => {
+  test('a stream of pieces is stored completely, and read in pieces', async () => {
     const artifacts = new Artifacts({ store: new MemoryArtifacts() });
     await artifacts.save('big', pieces(5, 700_000), { type: 'bytes', mediaType: 'application/octet-stream' });
     const { info, chunks } = await artifacts.load('big');
@@ -62,7 +62,7 @@ describe('artifacts for host callers', () => {
     expect(sizes.reduce((sum, size) => sum + size)).toBe(3_500_000);
   });
 
-  test('an empty artifact is there and has no bytes', async () => {
+  test('an empty artifact exists and has no bytes', async () => {
     const artifacts = new Artifacts({ store: new MemoryArtifacts() });
     await artifacts.save('nothing', new Uint8Array(), text);
     expect(await artifacts.exists('nothing')).toBe(true);
@@ -88,7 +88,7 @@ describe('artifacts for host callers', () => {
     expect((await artifacts.get('caf\u00e9')).name).toBe('caf\u00e9');
   });
 
-  test('what is not there is told so', async () => {
+  test('a missing one is reported', async () => {
     const artifacts = new Artifacts({ store: new MemoryArtifacts() });
     const missing = { code: 'ARTIFACT_NOT_FOUND' };
     await expect(artifacts.get('x')).rejects.toMatchObject(missing);
@@ -96,7 +96,7 @@ describe('artifacts for host callers', () => {
     await expect(artifacts.delete('x')).rejects.toMatchObject(missing);
   });
 
-  test('one that is too large leaves the old one, and nothing open', async () => {
+  test('one that is too large keeps the previous one, and leaves nothing open', async () => {
     const store = new MemoryArtifacts();
     const artifacts = new Artifacts({ store, limitBytes: 1000 });
     await artifacts.save('x', Buffer.from('old'), text);
@@ -106,7 +106,7 @@ describe('artifacts for host callers', () => {
     expect(store.unclosed).toBe(0);
   });
 
-  test('a stream that fails leaves the old one, and nothing open', async () => {
+  test('a stream that fails keeps the previous one, and leaves nothing open', async () => {
     const store = new MemoryArtifacts();
     const artifacts = new Artifacts({ store });
     async function* failing(): AsyncGenerator<Uint8Array> {
@@ -118,7 +118,7 @@ describe('artifacts for host callers', () => {
     expect(store.unclosed).toBe(0);
   });
 
-  test('metadata is bounded', async () => {
+  test('metadata has a size limit', async () => {
     const artifacts = new Artifacts({ store: new MemoryArtifacts() });
     const saving = artifacts.save('x', new Uint8Array(), { ...text, metadata: { long: 'x'.repeat(70_000) } });
     await expect(saving).rejects.toMatchObject({ code: 'ARTIFACT_INVALID' });
@@ -149,8 +149,8 @@ describe('artifacts for host callers', () => {
   });
 });
 
-describe('more artifacts than may be', () => {
-  test('are refused before a byte is written; those that are there can be replaced', async () => {
+describe('more artifacts than the limit', () => {
+  test('are refused before a byte is written; existing ones can be replaced', async () => {
     const store = new MemoryArtifacts();
     const artifacts = new Artifacts({ store, most: 2 });
     for (const name of ['one', 'two', 'two']) await artifacts.save(name, Buffer.from('x'), text);
@@ -183,7 +183,7 @@ describe('artifacts for the code of a kernel', () => {
     expect(store.unclosed).toBe(0);
   });
 
-  test('a list comes in pages, also where few of them say much', async () => {
+  test('a list comes in pages, even if few items have much metadata', async () => {
     const { call, artifacts } = kernel();
     const long = { ...text, metadata: { long: 'x'.repeat(60_000) } };
     const names = Array.from({ length: 50 }, (_, number) => `a${number + 10}`);
@@ -200,7 +200,7 @@ describe('artifacts for the code of a kernel', () => {
     expect(pages).toEqual([18, 18, 14]);
   });
 
-  test('pieces that are sent at once lie in the order in which they were sent', async () => {
+  test('pieces that are sent concurrently are stored in order', async () => {
     const { call, artifacts } = kernel();
     const handle = await call('begin', { name: 'x' });
     await Promise.all([...'abcdef'].map((letter) => call('write', { handle, data: Buffer.from(letter) })));
@@ -208,7 +208,7 @@ describe('artifacts for the code of a kernel', () => {
     expect((await bytesOf(artifacts, 'x')).toString()).toBe('abcdef');
   });
 
-  test('nobody sees what is not finished, and aborting leaves nothing', async () => {
+  test('an unfinished one is invisible, and aborting leaves nothing', async () => {
     const { call, store } = kernel();
     const handle = await call('begin', { name: 'x' });
     await call('write', { handle, data: Buffer.from('ab') });
@@ -229,7 +229,7 @@ describe('artifacts for the code of a kernel', () => {
     await expect(call('write', { handle: 999, data: Buffer.from('') })).rejects.toMatchObject(invalid);
   });
 
-  test('no more than 64 are open, also where they are opened at once', async () => {
+  test('at most 64 are open, even with concurrent opens', async () => {
     const { call, closeAll, store } = kernel();
     const opening = Array.from({ length: 80 }, (_, index) => call('begin', { name: `x${index}` }));
     const ends = await Promise.allSettled(opening);
@@ -238,7 +238,7 @@ describe('artifacts for the code of a kernel', () => {
     expect(store.unclosed).toBe(0);
   });
 
-  test('the end of a kernel closes everything, also what is being opened', async () => {
+  test('the end of a kernel closes everything, including artifacts that are being opened', async () => {
     const { call, closeAll, store } = kernel();
     await call('begin', { name: 'x' });
     const coming = call('begin', { name: 'y' });

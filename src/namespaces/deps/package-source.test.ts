@@ -5,7 +5,7 @@ import { requirementsText } from './installers.ts';
 import { PackageSource, sourceKey, withoutSecrets } from './package-source.ts';
 
 describe('PackageSource', () => {
-  it('is PyPI where nothing is said', () => {
+  it('is PyPI by default', () => {
     expect(PackageSource.parse({})).toEqual({ extraIndexes: [], wheelFolders: [], noIndex: false });
   });
 
@@ -28,7 +28,7 @@ describe('PackageSource', () => {
     expect(JSON.stringify(error?.issues)).not.toContain('pass');
   });
 
-  it('puts a URL on one line, whatever is in it', () => {
+  it('writes a URL on one line, whatever it contains', () => {
     const source = PackageSource.parse({ index: `https://joe:p'w@example.org/a b/\n--pre/\${HOME}/` });
     const [line, rest] = requirementsText(['x'], source).split('\n');
     expect(line).toMatch(/^--index-url https:\/\/[^\s'{}]+$/);
@@ -36,14 +36,14 @@ describe('PackageSource', () => {
   });
 });
 
-it('who asks an index makes no other set', () => {
+it('a user and password do not change the set', () => {
   const key = (index: string) => JSON.stringify(sourceKey(PackageSource.parse({ index })));
   expect(key('https://joe:pass@example.org/simple')).toBe(key('https://example.org/simple'));
   expect(key('https://example.org/simple')).not.toBe(key('https://example.org/other'));
   expect(key('https://joe:pass@example.org/simple')).not.toMatch(/joe|pass/);
 });
 
-it('passwords are taken out of what an installer says, in any spelling', () => {
+it('passwords are removed from installer output, in any spelling', () => {
   const source = PackageSource.parse({
     index: 'https://joe:p%40ss@example.org/',
     extraIndexes: ['https://t0ken@two.org/'],

@@ -4,7 +4,7 @@ import { describe, expect, it, test } from 'vitest';
 import { PackageSource } from './package-source.ts';
 import { explainFailure, progressLine, runInstaller } from './run-installer.ts';
 
-test('a process that has left the group of the installer and holds its pipes does not hold up its end', async () => {
+test('a process that left the installer’s group and holds its pipes does not delay its end', async () => {
   const began = performance.now();
   const { ending, lines } = await runInstaller({
     command: '/bin/sh',
@@ -24,7 +24,7 @@ const source = PackageSource.parse({ index: 'http://joe:pass@127.0.0.1:8/simple/
 const failed = { kind: 'ended', code: 1 } as const;
 
 describe('the reason of a failure', () => {
-  it('is what pip marks as an error, without repetition', () => {
+  it('is the text that pip marks as an error, without repetition', () => {
     const lines = ['Collecting x', 'ERROR: No x', 'WARNING: old', 'ERROR: No x', 'ERROR: Nothing found'];
     expect(explainFailure(failed, lines, source)).toEqual({ reason: 'No x; Nothing found', scope: 'some' });
   });
@@ -34,7 +34,7 @@ describe('the reason of a failure', () => {
     expect(explainFailure(failed, lines, source).reason).toBe('OSError: disk full');
   });
 
-  it('is the whole of what uv tells, without its drawing', () => {
+  it('is the complete message of uv, without its drawing', () => {
     const lines = [
       'Using CPython 3.11.2',
       '  × No solution found when resolving dependencies:',
@@ -46,7 +46,7 @@ describe('the reason of a failure', () => {
     );
   });
 
-  it('names the index where that does not answer, and is the same for all', () => {
+  it('names the index if it does not answer, and is the same for all packages', () => {
     const pip = [
       "WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError('<x>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/x/",
       'ERROR: No matching distribution found for x',
@@ -63,27 +63,27 @@ describe('the reason of a failure', () => {
     }
   });
 
-  it('is no silence of the index where that has refused', () => {
+  it('is not “no answer” if the index refused', () => {
     const lines = ['error: Failed to fetch: x', '  Caused by: HTTP status client error (401 Unauthorized) for url (x)'];
     const { reason, scope } = explainFailure(failed, lines, source);
     expect([reason, scope]).toEqual([expect.stringContaining('401 Unauthorized'), 'some']);
     expect(reason).not.toContain('did not answer');
   });
 
-  it('holds no password and is bounded', () => {
+  it('contains no password and has a limit', () => {
     const lines = [`ERROR: http://joe:pass@127.0.0.1:8/ said ${'x'.repeat(5000)}`];
     const { reason } = explainFailure(failed, lines, source);
     expect(reason).not.toContain('pass');
     expect(reason.length).toBeLessThan(2000);
   });
 
-  it('is there also where the installer says nothing', () => {
+  it('exists even if the installer prints nothing', () => {
     expect(explainFailure({ kind: 'ended', signal: 'SIGKILL' }, [], source).reason).toContain('SIGKILL');
     expect(explainFailure({ kind: 'not-started', reason: 'spawn EACCES' }, [], source).reason).toContain('EACCES');
   });
 });
 
-it('progress is what a person waits for, and nothing else', () => {
+it('progress contains only lines that help a waiting person', () => {
   expect(progressLine('  Downloading http://joe:pass@127.0.0.1:8/x.whl (1 kB)', source)).toBe(
     'Downloading http://127.0.0.1:8/x.whl (1 kB)',
   );

@@ -15,7 +15,7 @@ function open() {
   return { shared, started, done, work };
 }
 
-it('is done once for all who ask for the same, and all hear how far it is', async () => {
+it('runs once for all callers of the same work, and all get its progress', async () => {
   const { shared, started, done, work } = open();
   const told: string[] = [];
   const waiters = ['one', 'two'].map((who) => ({ progress: (text: string) => void told.push(`${who} ${text}`) }));
@@ -27,7 +27,7 @@ it('is done once for all who ask for the same, and all hear how far it is', asyn
   expect(told).toEqual(['one half', 'two half']);
 });
 
-it('goes on for the others when one gives up', async () => {
+it('continues for the others when one gives up', async () => {
   const { shared, started, done, work } = open();
   const stop = new AbortController();
   const first = shared.run('key', { signal: stop.signal }, work);
@@ -39,7 +39,7 @@ it('goes on for the others when one gives up', async () => {
   expect(await second).toBe('value');
 });
 
-it('is stopped when nobody waits, and whoever comes then begins anew', async () => {
+it('is stopped when nobody waits, and starts again for a later caller', async () => {
   const { shared, started, work } = open();
   const stop = new AbortController();
   const first = shared.run('key', { signal: stop.signal }, work);
@@ -50,7 +50,7 @@ it('is stopped when nobody waits, and whoever comes then begins anew', async () 
   expect(await second).toBe('anew');
 });
 
-it('is not begun for one who has given up before, and not remembered when it failed', async () => {
+it('does not start for a caller who has already given up, and a failure is not cached', async () => {
   const { shared, started, work } = open();
   await expect(shared.run('key', { signal: AbortSignal.abort() }, work)).rejects.toMatchObject({ code: 'ABORTED' });
   expect(started).toEqual([]);

@@ -20,7 +20,7 @@ describe('an index of texts', () => {
     index = await made;
   });
 
-  test('finds by the parts of a name, by the description, and by what belongs to it', async () => {
+  test('finds by parts of a name, by description, and by related words', async () => {
     expect((await ids(index.search('resize', 5)))[0]).toBe('resize_image');
     expect((await ids(index.search('attachment', 5)))[0]).toBe('send_email');
     expect((await ids(index.search('invoices', 5)))[0]).toBe('parseInvoice');
@@ -32,24 +32,24 @@ describe('an index of texts', () => {
     expect((await ids(index.search('umbrella', 5)))[0]).toBe('weather');
   });
 
-  test('forgives a slip of the keyboard', async () => {
+  test('tolerates typing errors', async () => {
     expect((await ids(index.search('atachment', 5)))[0]).toBe('send_email');
     expect((await ids(index.search('hieght', 5)))[0]).toBe('resize_image');
   });
 
-  test('gives no more than it is asked for, and nothing for nothing', async () => {
+  test('returns no more than requested, and nothing for an empty query', async () => {
     expect(await index.search('picture message bill', 2)).toHaveLength(2);
     for (const query of ['', '   ', '?!', 'the of and', 'qqqq zzzz']) expect(await index.search(query, 5)).toEqual([]);
     expect(await (await TextIndex.of([])).search('picture', 5)).toEqual([]);
   });
 
-  test('takes words in any script', async () => {
+  test('accepts words in any script', async () => {
     const other = await TextIndex.of([document('gruss', 'Grüßt die Welt'), document('hello', '世界 こんにちは')]);
     expect(await ids(other.search('grüßt', 5))).toEqual(['gruss']);
     expect(await ids(other.search('世界', 5))).toEqual(['hello']);
   });
 
-  test('answers whatever it is asked', async () => {
+  test('returns for any query', async () => {
     const units = fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 100 });
     const anything = fc.oneof(
       units.map((codes) => String.fromCharCode(...codes)),
@@ -64,13 +64,13 @@ describe('an index of texts', () => {
     );
   });
 
-  test('a word that is longer than words are is taken as it is, at once', async () => {
+  test('a word that is too long is not stemmed', async () => {
     const word = `b${'a'.repeat(200_000)}ting`;
     expect(stem(word)).toBe(word);
     expect(await ids((await TextIndex.of([document('long', word)])).search(word, 5))).toEqual(['long']);
   });
 
-  test('names of the language itself are words like any other', async () => {
+  test('names of JavaScript’s own properties are words like any other', async () => {
     const other = await TextIndex.of([document('constructor', '__proto__ toString')]);
     expect(await ids(other.search('constructor', 5))).toEqual(['constructor']);
     expect(await other.search('hasOwnProperty', 5)).toEqual([]);
@@ -83,13 +83,13 @@ describe('a lexicon', () => {
     return (await index.search(query, 1)).length === 1;
   };
 
-  test('ties the words of a line, phrases too', async () => {
+  test('relates the words of a line, phrases too', async () => {
     expect(await find('film movie', 'a movie', 'films')).toBe(true);
     expect(await find('how_far distance', 'the distance', 'how far is it')).toBe(true);
     expect(await find('how_far distance', 'the distance', 'how is it')).toBe(false);
   });
 
-  test('ties a word that leads a line to the others, and not those to each other', async () => {
+  test('relates a leading word to the others, and not those to each other', async () => {
     expect(await find('cactus: plant water', 'a plant', 'cactus')).toBe(true);
     expect(await find('cactus: plant water', 'a cactus', 'water')).toBe(true);
     expect(await find('cactus: plant water', 'a plant', 'water')).toBe(false);
@@ -104,10 +104,10 @@ test.each([
   ['organised', 'organize'],
   ['translation', 'translate'],
   ['written', 'write'],
-])('%s and %s are one word', (one, other) => {
+])('%s and %s are the same word', (one, other) => {
   expect(stem(one)).toBe(stem(other));
 });
 
-test('a name of code is taken apart', async () => {
+test('an identifier is split into words', async () => {
   expect(wordsOf('parseHTTPLog_v2 café')).toEqual(['parse', 'httplog', 'v2', 'cafe']);
 });

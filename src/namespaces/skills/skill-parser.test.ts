@@ -20,8 +20,8 @@ afterEach(async () => {
 
 const helpers = () => descendants(process.pid).filter(({ command }) => command.includes('Reads skills without'));
 
-describe('the reader of skills', () => {
-  test('one helper reads many sources, one after the other', async () => {
+describe('the parser of skills', () => {
+  test('one helper parses many sources, one after the other', async () => {
     const made = reader();
     const readings = await Promise.all(
       Array.from({ length: 50 }, (_, index) => made.parse(`async def run(a${index}): pass`)),
@@ -30,7 +30,7 @@ describe('the reader of skills', () => {
     expect(helpers()).toHaveLength(1);
   });
 
-  test.skipIf(process.getuid?.() !== 0)('is nobody, also where the host is root', async () => {
+  test.skipIf(process.getuid?.() !== 0)('runs as nobody if the host is root', async () => {
     await reader().parse(good);
     const status = readFileSync(`/proc/${helpers()[0]?.pid}/status`, 'utf8');
     expect(status).toMatch(/^Uid:\s+65534\s+65534\s+65534\s+65534$/m);
@@ -58,7 +58,7 @@ describe('the reader of skills', () => {
     expect(await made.parse(good)).toMatchObject({ parameters: [{ name: 'a' }] });
   });
 
-  test('a source that takes too long is refused, and the next one is read', async () => {
+  test('a source that takes too long is refused, and the next one is parsed', async () => {
     const made = reader({ timeoutMs: 1 });
     const slow = `async def run():\n${'    x = [a for b in c if d]\n'.repeat(9000)}`;
     await expect(made.parse(slow)).rejects.toMatchObject({
@@ -78,7 +78,7 @@ describe('the reader of skills', () => {
     expect(await made.parse(good).catch(() => made.parse(good))).toMatchObject({ parameters: [{ name: 'a' }] });
   });
 
-  test('a helper that nobody needs is ended, and so is that of a reader that is closed', async () => {
+  test('an idle helper is ended, and so is that of a closed parser', async () => {
     const brief = reader({ idleMs: 1 });
     await brief.parse(good);
     await expect.poll(() => helpers()).toEqual([]);
@@ -91,7 +91,7 @@ describe('the reader of skills', () => {
     await expect(made.parse(good)).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
   });
 
-  test('a Python that is not there is told as such, not as a bad skill', async () => {
+  test('a missing Python is reported as such, not as a bad skill', async () => {
     const lost = new PythonSkillReader({ python: async () => '/nowhere/python' });
     await expect(lost.parse(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
     const wrong = new PythonSkillReader({ python: async () => '/bin/true' });
@@ -136,7 +136,7 @@ print(names["reply"](source))
   };
   const nowhere = async () => findPython('/nowhere/python');
 
-  test('another interpreter reads, and refuses what is no skill', async () => {
+  test('another interpreter parses, and refuses invalid skills', async () => {
     const { told, start } = interpreter();
     await using made = new PythonSkillReader({ python: nowhere, elsewhere: start });
     expect(await made.parse(good)).toMatchObject({ parameters: [{ name: 'a' }] });
@@ -147,7 +147,7 @@ print(names["reply"](source))
     expect(told).toEqual({ started: 1, ended: 0 });
   });
 
-  test('one that does not come back is ended, and the next source is read', async () => {
+  test('one that does not return is ended, and the next source is parsed', async () => {
     const { told, start } = interpreter();
     const made = new PythonSkillReader({ python: nowhere, elsewhere: start });
     await expect(made.parse('endless')).rejects.toMatchObject({ code: 'SKILL_INVALID' });
@@ -156,7 +156,7 @@ print(names["reply"](source))
     expect(told).toEqual({ started: 2, ended: 2 });
   });
 
-  test('the host’s own is used where it has one', async () => {
+  test('the host’s own Python is used if there is one', async () => {
     const { told, start } = interpreter();
     await using made = new PythonSkillReader({ python: () => findPython(python), elsewhere: start });
     await made.parse(good);

@@ -20,7 +20,7 @@ beforeEach(() => {
 });
 
 describe('creating a skill', () => {
-  test('keeps its source, and reads description and parameters from it', async () => {
+  test('stores its source, and reads description and parameters from it', async () => {
     const info = await skills.create({ name: 'hello', source: hello });
     expect(info).toEqual({
       name: 'hello',
@@ -35,7 +35,7 @@ describe('creating a skill', () => {
     expect(await skills.get('hello')).toEqual({ ...info, source: hello });
   });
 
-  test('is refused when there are as many as may be, unless it takes the place of one', async () => {
+  test('is refused at the maximum number, unless it replaces one', async () => {
     const few = new Skills({ store, reader, most: 2 });
     await few.create({ name: 'one', source: hello });
     await few.create({ name: 'two', source: hello });
@@ -46,7 +46,7 @@ describe('creating a skill', () => {
     await few.create({ name: 'three', source: hello });
   });
 
-  test('is refused when all are as large as may be together, with what is told of them', async () => {
+  test('is refused at the maximum total size, which includes list entries', async () => {
     const parameters = Array.from({ length: 200 }, (_, number) => `a${number}`).join(',');
     const source = `async def run(${parameters}): pass`;
     const few = new Skills({ store, reader, mostBytes: 40_000 });
@@ -61,7 +61,7 @@ describe('creating a skill', () => {
     await few.create({ name: 'three', source });
   });
 
-  test('of those that come at once, no more get in', async () => {
+  test('is limited for concurrent callers too', async () => {
     const few = new Skills({ store, reader, mostBytes: 40_000 });
     const source = `async def run(): pass\n#${'x'.repeat(10_000)}`;
     const all = Array.from({ length: 8 }, (_, number) => few.create({ name: `skill${number}`, source }));
@@ -69,7 +69,7 @@ describe('creating a skill', () => {
     expect(created).toHaveLength(3);
   });
 
-  test('has a limit on parameters; one that was kept before it can be used, and tells the first of them', async () => {
+  test('has a limit on parameters; a skill from before the limit works, and lists its first ones', async () => {
     const source = (count: number) =>
       `async def run(${Array.from({ length: count }, (_, number) => `a${number}`).join(', ')}): pass`;
     expect((await skills.create({ name: 'most', source: source(255) })).parameters).toHaveLength(255);
@@ -83,7 +83,7 @@ describe('creating a skill', () => {
     expect(await skills.problems()).toEqual([]);
   });
 
-  test('every kind of parameter is told', async () => {
+  test('every kind of parameter is described', async () => {
     const source = 'async def run(a, /, b, *rest, c: "list[int] | None" = None, d, **more): pass';
     const { parameters } = await skills.create({ name: 'kinds', source });
     expect(parameters.map(({ name, kind, required }) => [name, kind, required])).toEqual([
@@ -113,7 +113,7 @@ describe('creating a skill', () => {
     expect(await elsewhere.list()).toEqual([info]);
   });
 
-  test('any description is kept, whatever it holds', async () => {
+  test('any description is stored unchanged', async () => {
     const anything = fc.string({ unit: fc.constantFrom('"', "'", '\\', '\n', '{', 'N', 'x', '#', ' ', '\0', '🎈') });
     const check = async (words: string): Promise<void> => {
       const description = `a${words}b`;
@@ -140,14 +140,14 @@ describe('creating a skill', () => {
     if (source.startsWith('#!')) expect(kept).toMatch(/^#!.*\n# -\*- coding.*\n"""New words"""\n/);
   });
 
-  test.each(['', '  \n ', undefined])('a description of %j is none', async (description) => {
+  test.each(['', '  \n ', undefined])('a description of %j counts as missing', async (description) => {
     expect(await skills.create({ name: 'hello', source: hello, description })).toMatchObject({
       description: 'Says hello.',
     });
     expect((await skills.get('hello')).source).toBe(hello);
   });
 
-  test('a taken name is refused, and the one that has it stays', async () => {
+  test('a used name is refused, and the existing skill stays', async () => {
     await skills.create({ name: 'hello', source: hello });
     const again = skills.create({ name: 'hello', source: 'async def run(): pass' });
     await expect(again).rejects.toMatchObject({ code: 'NAME_TAKEN' });
@@ -156,7 +156,7 @@ describe('creating a skill', () => {
     expect((await skills.get('hello')).parameters).toEqual([]);
   });
 
-  test('of two that are created at once with one name, one is kept', async () => {
+  test('of two that are created concurrently with one name, one is stored', async () => {
     const both = await Promise.allSettled([1, 2].map(() => skills.create({ name: 'hello', source: hello })));
     expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   });
@@ -169,7 +169,7 @@ describe('creating a skill', () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test('a name in another script works, in the spelling of Python', async () => {
+  test('a name in another script works, as Python spells it', async () => {
     expect((await skills.create({ name: 'ｇｒüße', source: hello })).name).toBe('grüße');
     expect((await skills.get('ｇｒüße')).name).toBe('grüße');
   });
@@ -191,7 +191,7 @@ describe('creating a skill', () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test('nothing of the source is run, neither when it is created nor when it is listed', async () => {
+  test('the source does not run when it is created or listed', async () => {
     const source = `raise SystemExit(3)\n@print("ran")\nasync def run(x=1/0): pass\n`;
     await skills.create({ name: 'trap', source, description: 'a trap' });
     expect(await skills.list()).toMatchObject([{ name: 'trap', parameters: [{ name: 'x', default: '1 / 0' }] }]);
@@ -199,7 +199,7 @@ describe('creating a skill', () => {
 });
 
 describe('the skills of a storage', () => {
-  test('a file that a person has broken is told, and the others still load', async () => {
+  test('an invalid file is reported, and the others still load', async () => {
     await skills.create({ name: 'good', source: hello });
     await store.put('broken', 'async def run(:\n');
     await store.put('not-a-name', hello);
@@ -214,19 +214,19 @@ describe('the skills of a storage', () => {
     expect(await skills.problems()).toEqual([]);
   });
 
-  test('a change behind our back is seen', async () => {
+  test('an edited file is noticed', async () => {
     await skills.create({ name: 'hello', source: hello });
     await store.put('hello', '"""Other words."""\nasync def run(): pass\n');
     expect(await skills.get('hello')).toMatchObject({ description: 'Other words.', parameters: [] });
   });
 
-  test('what is not there is told so', async () => {
+  test('a missing one is reported', async () => {
     await expect(skills.get('nothing')).rejects.toMatchObject({ code: 'SKILL_NOT_FOUND' });
     await expect(skills.delete('nothing')).rejects.toMatchObject({ code: 'SKILL_NOT_FOUND' });
     await expect(skills.delete('../x')).rejects.toMatchObject({ code: 'INVALID_NAME' });
   });
 
-  test('search finds by description, and keeps to its limit', async () => {
+  test('search finds by description, and respects its limit', async () => {
     await skills.create({ name: 'resize', source: hello, description: 'Makes a picture smaller' });
     await skills.create({ name: 'shrink', source: hello, description: 'Makes a video smaller' });
     await skills.create({ name: 'mail', source: hello, description: 'Sends a letter' });
@@ -246,7 +246,7 @@ describe('skills for the code of a kernel', () => {
   };
   const call = (name: string, params: unknown) => skills.methods()[`skills.${name}`]?.perform(params, context);
 
-  test('each method answers with plain values', async () => {
+  test('each method returns plain values', async () => {
     const info = await call('create', { name: 'hello', source: hello, description: null });
     expect(info).toMatchObject({ name: 'hello', description: 'Says hello.' });
     expect(await call('list', {})).toEqual({ items: [info], more: false });

@@ -11,7 +11,7 @@ recipes: {gently: {preset: {force: false}}}
 `;
 
 describe('a tool that requires approval', () => {
-  it('is refused where nobody is there to ask', async () => {
+  it('is refused if nobody can be asked', async () => {
     await using tools = await testTools([yaml]);
     await expect(tools.call('remove', { path: 'x' })).rejects.toMatchObject({
       code: 'APPROVAL_REFUSED',
@@ -20,7 +20,7 @@ describe('a tool that requires approval', () => {
     expect(tools.sandboxed.commands).toEqual([]);
   });
 
-  it('tells what will run, waits for the answer with the clock stopped, and runs', async () => {
+  it('shows what will run, waits for the answer with the timeout paused, and runs', async () => {
     const requests: ApprovalRequest[] = [];
     const order: string[] = [];
     const approve = async (request: ApprovalRequest) => {
@@ -54,7 +54,7 @@ describe('a tool that requires approval', () => {
     expect(tools.sandboxed.commands).toEqual([]);
   });
 
-  it('asks nobody about arguments that are wrong', async () => {
+  it('asks nobody about wrong arguments', async () => {
     let asked = 0;
     const approve = async () => {
       asked++;

@@ -36,7 +36,7 @@ describe('the arguments of a program', () => {
       .map((line) => line.slice(1, -1));
   };
 
-  it('are options in the order of the schema, then positionals in theirs', async () => {
+  it('are options in the order of the schema, then positionals in order', async () => {
     const named = { paths: ['a b', '$(id)'], include: ['x', 'y'], kinds: ['p', 'q'], pattern: 'w', ignore_case: true };
     expect(await shown('show', named)).toEqual([
       '-i',
@@ -53,12 +53,12 @@ describe('the arguments of a program', () => {
     ]);
   });
 
-  it('can be given by place, and the last place can take many', async () => {
+  it('can be given by position, and the last position can take many', async () => {
     expect(await shown('show', { max_count: null }, ['w', 'a', 'b'])).toEqual(['w', 'a', 'b']);
     expect(await shown('show', { max_count: null, ignore_case: false }, ['w'])).toEqual(['w']);
   });
 
-  it('come from a recipe where the caller gives no others', async () => {
+  it('come from a recipe if the caller gives no others', async () => {
     expect(await shown('show.loud', {}, ['w'])).toEqual(['-i', '--max-count', '1', 'w']);
     expect(await shown('show.loud', { max_count: 9, ignore_case: false }, ['w'])).toEqual(['--max-count', '9', 'w']);
     expect(await shown('show.only', {}, ['w'])).toEqual(['--max-count', '5', '--level', 'low', 'w']);
@@ -103,7 +103,7 @@ describe('the arguments of a program', () => {
     expect([...tools.sandboxed.commands, ...tools.host.commands]).toEqual([]);
   });
 
-  it('are refused where there are too many by place, or one twice', async () => {
+  it('are refused if there are too many by position, or one twice', async () => {
     await using tools = await testTools([tool('two', 'echo', 'schema: {positional: [{name: a}, {name: b}]}')]);
     await expect(tools.call('two', {}, { positional: ['1', '2', '3'] })).rejects.toThrow(
       /takes 2 arguments by place, and got 3/,
@@ -112,7 +112,7 @@ describe('the arguments of a program', () => {
     await expect(tools.call('two', { b: '1' })).rejects.toThrow(/needs a where b is given/);
   });
 
-  it('may begin with a dash where the definition allows it', async () => {
+  it('can begin with a dash if the definition allows it', async () => {
     const dashes = 'schema: {positional: [{name: text, allow_dash: true}]}';
     const ended = 'end_of_options: true\nschema: {positional: [{name: text}]}';
     await using tools = await testTools([tool('free', 'echo', dashes), tool('ended', 'printf %s,', ended)]);
@@ -124,7 +124,7 @@ describe('the arguments of a program', () => {
     );
   });
 
-  it('never meet a shell, also where the command is one text', async () => {
+  it('never reach a shell, even if the command is one text', async () => {
     await using tools = await testTools([
       'name: plain\ncommand: echo $HOME `id` ; ls\nschema: {positional: [{name: text}]}',
     ]);
@@ -135,7 +135,7 @@ describe('the arguments of a program', () => {
 });
 
 describe('a program', { timeout: 30_000 }, () => {
-  it('runs in the sandbox, and on the host only where its definition says so', async () => {
+  it('runs in the sandbox, and on the host only if its definition says so', async () => {
     await using tools = await testTools([tool('inside', 'true'), tool('outside', 'true', 'runs_on: host')]);
     await tools.call('inside');
     expect([tools.sandboxed.commands.length, tools.host.commands.length]).toEqual([1, 0]);
@@ -143,7 +143,7 @@ describe('a program', { timeout: 30_000 }, () => {
     expect([tools.sandboxed.commands.length, tools.host.commands.length]).toEqual([1, 1]);
   });
 
-  it('gives text, JSON with whole numbers of any length, or lines', async () => {
+  it('returns text, JSON with integers of any length, or lines', async () => {
     const json = '{"n": 12345678901234567890, "list": [1, 1.5, null]}';
     await using tools = await testTools([
       tool('text', 'echo grüße'),
@@ -160,7 +160,7 @@ describe('a program', { timeout: 30_000 }, () => {
     });
   });
 
-  it('has failed where it ends with another code than its definition names', async () => {
+  it('has failed if its exit code is not in its definition', async () => {
     await using tools = await testTools([
       shell('fails', 'echo partly; echo "no such thing" >&2; exit 3'),
       shell('one', 'exit 1', 'success_codes: [0, 1]'),
@@ -186,7 +186,7 @@ describe('a program', { timeout: 30_000 }, () => {
     });
   });
 
-  it('that hangs is ended at its timeout, with what it said', async () => {
+  it('that hangs is ended at its timeout, with its output', async () => {
     await using tools = await testTools([shell('hangs', 'echo waiting >&2; sleep 1000', 'timeout: 0.3')]);
     await expect(tools.call('hangs')).rejects.toMatchObject({
       code: 'TOOL_TIMEOUT',
@@ -194,7 +194,7 @@ describe('a program', { timeout: 30_000 }, () => {
     });
   });
 
-  it('that floods is cut, and says by how much', async () => {
+  it('that prints too much is truncated, and says by how much', async () => {
     await using tools = await testTools([
       shell('floods', 'head -c 3000000 /dev/zero | tr "\\0" x', 'output_limit: 1000'),
       shell('json', 'head -c 3000000 /dev/zero | tr "\\0" 1', 'output_limit: 1000\nresult: json'),
@@ -208,7 +208,7 @@ describe('a program', { timeout: 30_000 }, () => {
     expect(await narrow.call('umlauts')).toMatch(/^ä\n\[4 more bytes were cut off/);
   });
 
-  it('overlaps with others that are called at once', async () => {
+  it('runs concurrently with others', async () => {
     // Each waits for all: one after the other, they would wait for ever.
     const script = 'echo $$ > "$0/$$"; while [ "$(ls "$0" | wc -l)" -lt 8 ]; do sleep 0.01; done; echo met';
     const yaml = `name: meets\ncommand: ${JSON.stringify(['sh', '-c', script])}\ntimeout: 20\nschema: {positional: [{name: folder}]}`;
@@ -218,7 +218,7 @@ describe('a program', { timeout: 30_000 }, () => {
     expect(await Promise.all(calls)).toEqual(Array(8).fill('met\n'));
   });
 
-  it('is ended where the code no longer waits for it', async () => {
+  it('is ended if the code no longer waits for it', async () => {
     await using tools = await testTools([shell('long', 'sleep 1000')]);
     const stop = new AbortController();
     const call = tools.call('long', {}, { context: { signal: stop.signal } });

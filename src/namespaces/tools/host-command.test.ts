@@ -54,7 +54,7 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     );
   });
 
-  it('tells how it ended', async () => {
+  it('reports how it ended', async () => {
     expect(await host.run({ argv: ['sh', '-c', 'echo out; echo err >&2; exit 7'], ...limits })).toEqual({
       stdout: Buffer.from('out\n'),
       stderr: Buffer.from('err\n'),
@@ -69,7 +69,7 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     });
   });
 
-  it('keeps as much of each stream as it may, and counts the rest', async () => {
+  it('keeps a limited part of each stream, and counts the rest', async () => {
     const script = 'head -c 5000000 /dev/zero; head -c 2000000 /dev/zero >&2';
     const result = await host.run({ argv: ['sh', '-c', script], ...limits });
     expect([result.stdout.length, result.stdoutCut, result.stderr.length, result.stderrCut]).toEqual([
@@ -93,7 +93,7 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     host.run({ argv: ['python3', '-c', family, folder, then], ...limits, ...more });
   const started = (folder: string) => readdirSync(folder).map(Number).filter(Number.isInteger);
 
-  it('takes everything along that it has started, at its timeout', async () => {
+  it('ends with everything that it has started, at its timeout', async () => {
     using folder = temporaryFolder();
     expect(await run(folder.path, 'stay', { timeoutMs: 700 })).toMatchObject({
       timedOut: true,
@@ -102,7 +102,7 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
-  it('takes everything along that it has started, when the caller stops', async () => {
+  it('ends with everything that it has started, when the caller stops', async () => {
     using folder = temporaryFolder();
     const stop = new AbortController();
     const ended = run(folder.path, 'stay', { signal: stop.signal });
@@ -113,14 +113,14 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
-  it('takes everything along that it has started, when it ends by itself', async () => {
+  it('ends with everything that it has started, when it ends by itself', async () => {
     using folder = temporaryFolder();
     expect(await run(folder.path, 'leave')).toMatchObject({ timedOut: false, exit: { code: 0 } });
     expect(started(folder.path)).toHaveLength(5);
     await until(() => started(folder.path).every((pid) => !runs(pid)));
   });
 
-  it('that was stopped before it began leaves nothing behind', async () => {
+  it('that was stopped before it started leaves nothing behind', async () => {
     const result = await host.run({ argv: ['sleep', '1000'], ...limits, signal: AbortSignal.abort() });
     expect(result.exit.signal).toBe('SIGKILL');
   });

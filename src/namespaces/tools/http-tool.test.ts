@@ -45,7 +45,7 @@ const credentials = async (name: string) => ({ key: 's3cret/+"x', empty: '', spl
 const yaml = (url: string, more = '') => `name: web\ntype: http\nurl: ${url}\n${more}`;
 
 describe('an HTTP tool', () => {
-  it('puts values where the definition asks for them, each with its type', async () => {
+  it('inserts values as the definition says, each with its type', async () => {
     await using server = await serve();
     const definition = `
 name: web
@@ -123,7 +123,7 @@ recipes:
     expect(server.seen).toHaveLength(1);
   });
 
-  it('refuses wrong types and what JSON cannot hold before anything is sent', async () => {
+  it('refuses wrong types and values that are not JSON before anything is sent', async () => {
     await using server = await serve();
     const body = "method: POST\nbody: {v: '{v}', n: '{n}'}\nparameters: {v: {type: any}, n: {type: integer}}";
     await using tools = await testTools([yaml(server.url, body)]);
@@ -153,7 +153,7 @@ recipes:
     expect(JSON.stringify(value)).toContain('[credential]');
   });
 
-  it('sends nothing where the credential is missing, empty or broken', async () => {
+  it('sends nothing if the credential is missing, empty or invalid', async () => {
     await using server = await serve();
     for (const name of ['unknown', 'empty', 'split']) {
       await using tools = await testTools([yaml(server.url, `auth: {type: bearer, credential: ${name}}`)], {
@@ -189,7 +189,7 @@ recipes:
     expect(other.seen).toEqual([]);
   });
 
-  it('gives JSON, text or bytes by what the server says it is', async () => {
+  it('returns JSON, text or bytes by the content type', async () => {
     await using server = await serve((request, response) => {
       const [, type = '', body = ''] = decodeURIComponent(request.url ?? '').split('|');
       response.writeHead(body === '' ? 204 : 200, type === '' ? {} : { 'content-type': type }).end(body);
@@ -210,7 +210,7 @@ recipes:
     });
   });
 
-  it('tells what the server said where it refused', async () => {
+  it('returns the server’s message if it refused', async () => {
     await using server = await serve((_request, response) => response.writeHead(404).end('no such item'));
     await using tools = await testTools([yaml(server.url)]);
     await expect(tools.call('web')).rejects.toMatchObject({
@@ -220,7 +220,7 @@ recipes:
     });
   });
 
-  it('reads no more than its limit, also where the answer never ends', async () => {
+  it('reads no more than its limit, even if the answer never ends', async () => {
     await using server = await serve((request, response) => {
       response.setHeader('content-type', request.url === '/text' ? 'text/plain' : 'application/json');
       const more = (): void => {
@@ -243,7 +243,7 @@ recipes:
     });
   });
 
-  it('gives up at its timeout, and where the code no longer waits', async () => {
+  it('gives up at its timeout, and if the code no longer waits', async () => {
     const arrived = Promise.withResolvers<void>();
     await using server = await serve((request, response) => {
       if (request.url === '/slow') response.write('begins');
@@ -262,7 +262,7 @@ recipes:
     await failed;
   });
 
-  it('tells which server could not be reached, without the credential', async () => {
+  it('names the server that could not be reached, without the credential', async () => {
     const server = await serve();
     await server[Symbol.asyncDispose]();
     await using tools = await testTools([yaml(server.url, 'auth: {type: query, name: key, credential: key}')], {
@@ -290,7 +290,7 @@ recipes:
     expect(summaries).toEqual([`POST ${server.url}/ as key (query "key") {"v":"x"}`]);
   });
 
-  it('overlaps with others that are called at once', async () => {
+  it('runs concurrently with others', async () => {
     const waiting: ServerResponse[] = [];
     await using server = await serve((_request, response) => {
       waiting.push(response);

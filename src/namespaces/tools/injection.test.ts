@@ -35,8 +35,8 @@ const hostile = fc.oneof(
     .map((parts) => parts.join('')),
 );
 
-describe('whatever text a caller gives', () => {
-  it('is one argument of the program, as it is, or is refused', () => {
+describe('any text of a caller', () => {
+  it('is one argument of the program, unchanged, or is refused', () => {
     const tool = parseTool(
       'name: t\ncommand: prog\nschema: {options: {o: {flag: --o}, p: {flag: --p=}}, positional: [{name: a}, {name: rest, variadic: true}]}',
       'test',

@@ -26,7 +26,7 @@ const properties = (a: NonNullable<Schema['properties']>[string], more: object =
 });
 
 describe('a schema of an MCP server', () => {
-  it('with references that double does not hold up the server', () => {
+  it('with references that double does not block the server', () => {
     const schema = doubling(19);
     expect(schemaProblem(schema, {})).toBeUndefined();
     expect(schemaProblem(schema, { a: 'x' })).toMatch(/takes too long/);
@@ -72,7 +72,7 @@ describe('a schema of an MCP server', () => {
     expect(schemaProblem(properties({ format: 'date' }), { a: 'today' })).toMatch(/format/);
   });
 
-  it('has arguments that are called like a keyword for patterns', () => {
+  it('can have arguments named like pattern keywords', () => {
     const closed = { type: 'object' as const, additionalProperties: false };
     const named = { pattern: { type: 'string' }, patternProperties: { type: 'object' }, format: { type: 'string' } };
     const schema: Schema = { ...closed, properties: named };

@@ -62,7 +62,7 @@ it.each<[string, string]>([
   expect(text).not.toContain('[]');
 });
 
-it('large events come with all of their fields, however their lines end', async () => {
+it('large events arrive with all fields, however their lines end', async () => {
   const long = 'x'.repeat(40_000);
   for (const end of ['\n', '\r', '\r\n']) {
     const sent = [`: a comment`, 'event: message', 'id: 7', 'retry: 10', `data: {"a":`, `data: "${long}"}`, '', ''];
@@ -72,13 +72,13 @@ it('large events come with all of their fields, however their lines end', async 
   }
 });
 
-it.each(['\n', '\r', '\r\n'])('it is known at once that an event has ended, where lines end with %j', async (end) => {
+it.each(['\n', '\r', '\r\n'])('the end of an event is recognized at once if lines end with %j', async (end) => {
   const { text } = await fetched({ type: EVENTS, body: `data: 1${end}${end}data: 2${end}${end}:` });
   // Behind a CR, LF may follow: readers wait for what comes next.
   expect(text.match(/data: \d(?:\r\r\n|(?:\n|\r\n){2})/g)).toHaveLength(2);
 });
 
-it('small events and other answers come as they are', async () => {
+it('small events and other answers arrive unchanged', async () => {
   const body = `${MARK}data: {}\r\n\r\n: b\n\n`;
   expect(await fetched({ type: EVENTS, body })).toMatchObject({ text: body.slice(1), type: EVENTS });
   const page = '<h1>No</h1>';
@@ -92,7 +92,7 @@ it('small events and other answers come as they are', async () => {
 it.each([
   ['of the byte order', MARK],
   ['of other languages', '\u00a0\u2003'],
-])('a line that begins with blanks %s is no message', async (_name, blanks) => {
+])('a line that begins with spaces %s is not a message', async (_name, blanks) => {
   const written = async function* () {
     yield Buffer.from(`${blanks}{"jsonrpc":"2.0","method":"a"}\n \t{"jsonrpc":"2.0","method":"b"}\r\n`);
   };

@@ -136,7 +136,7 @@ const silent = async (): Promise<HttpServer> =>
     return undefined;
   });
 
-describe.concurrent('an MCP server over SSE that never says where to ask', patient, () => {
+describe.concurrent('an MCP server over SSE that never sends its address', patient, () => {
   it('has its start_timeout', async () => {
     await using server = await silent();
     const yaml = `name: srv\ntype: mcp\nurl: ${server.url}\ntransport: sse\nstart_timeout: 1\n`;
@@ -144,7 +144,7 @@ describe.concurrent('an MCP server over SSE that never says where to ask', patie
     await expect(tools.call('srv.add', { a: 1 })).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
   });
 
-  it('does not hold up the end of the session', async () => {
+  it('does not delay the end of the session', async () => {
     await using server = await silent();
     const yaml = `name: srv\ntype: mcp\nurl: ${server.url}\ntransport: sse\nstart_timeout: 25\n`;
     const tools = await testTools([yaml]);
@@ -158,7 +158,7 @@ describe.concurrent('an MCP server over SSE that never says where to ask', patie
 
 // At once: each of them waits for a timeout.
 describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) => {
-  it('lists its tools with their arguments, and answers calls of them', async () => {
+  it('lists its tools with their arguments, and calls work', async () => {
     await using server = await open();
     await using tools = await testTools([server.yaml]);
     const info = await tools.tools.describe('srv');
@@ -211,7 +211,7 @@ describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) 
     });
   });
 
-  it('tells what its tool said where it failed, and what was cut', async () => {
+  it('reports its tool’s message on failure, and what was truncated', async () => {
     await using server = await open();
     await using tools = await testTools([`${server.yaml}output_limit: 100\n`]);
     await expect(tools.call('srv.fail')).rejects.toMatchObject({
@@ -223,7 +223,7 @@ describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) 
     );
   });
 
-  it('is given up at the timeout, and where the code no longer waits, and goes on', async () => {
+  it('is given up at the timeout, and if the code no longer waits, and keeps working', async () => {
     await using server = await open();
     await using tools = await testTools([server.yaml.replace('timeout: 20', 'timeout: 3')]);
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
@@ -239,7 +239,7 @@ describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) 
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
   });
 
-  it('answers calls that are made at once at the same time', async () => {
+  it('handles concurrent calls concurrently', async () => {
     await using server = await open();
     await using tools = await testTools([server.yaml]);
     const calls = Array.from({ length: 8 }, () => tools.call('srv.meet', { count: 8 }));
@@ -259,7 +259,7 @@ describe('an MCP server that is a program', patient, () => {
     await expect(tools.call('srv.pid')).rejects.toMatchObject({ code: 'SESSION_CLOSED' });
   });
 
-  it('that dies in mid-call fails that call with its last words, and is started again by the next', async () => {
+  it('that dies during a call fails that call with its last output, and is restarted by the next', async () => {
     await using tools = await testTools([stdio()]);
     const before = await tools.call('srv.pid');
     const hanging = expect(tools.call('srv.hang')).rejects.toMatchObject({ code: 'TOOL_FAILED' });
@@ -272,7 +272,7 @@ describe('an MCP server that is a program', patient, () => {
     expect(after).not.toBe(before);
   });
 
-  it('may get more tools while it runs, also with names that are the same to Python', async () => {
+  it('can add tools while it runs, also with names that are the same in Python', async () => {
     await using tools = await testTools([stdio()]);
     await expect(tools.call('srv.grown')).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
     await tools.call('srv.grow');
@@ -294,7 +294,7 @@ describe('an MCP server that is a program', patient, () => {
     expect(Number(await tools.call('srv.pid'))).not.toBe(before);
   });
 
-  it('takes along what it has started, also what holds its pipes open', async () => {
+  it('ends with everything that it has started, even processes that hold its pipes', async () => {
     using folder = temporaryFolder();
     const tools = await testTools([stdio('', [folder.path])]);
     const child = Number(await tools.call('srv.have_child'));
@@ -308,7 +308,7 @@ describe('an MCP server that is a program', patient, () => {
     await until(() => !runs(second));
   });
 
-  it('sees a small environment with its credentials, which do not come back', async () => {
+  it('sees a small environment with its credentials, which are removed from output', async () => {
     process.env.CELLA_TEST_SECRET = 'visible';
     const credentials = async (name: string) => (name === 'token' ? 's3cret"x' : undefined);
     await using tools = await testTools([stdio('env: {TOKEN: {credential: token}, MODE: plain}')], { credentials });
@@ -358,7 +358,7 @@ describe('an MCP server that is a program', patient, () => {
     expect(infos[1]?.description).toMatch(message);
   });
 
-  it('that did not start is not waited for by each list, and tried again by each call', async () => {
+  it('that did not start does not delay lists, and is tried again by each call', async () => {
     using folder = temporaryFolder();
     const note = join(folder.path, 'starts');
     const script = 'echo start >> "$0"; [ -e "$0.ok" ] || exit 1; exec "$1" "$2"';
@@ -373,7 +373,7 @@ describe('an MCP server that is a program', patient, () => {
     expect((await tools.tools.describe('srv')).recipes).not.toEqual([]);
   });
 
-  it('is another one after its definition has changed, and none after it has gone', async () => {
+  it('is replaced after its definition has changed, and ended after it was deleted', async () => {
     await using tools = await testTools([stdio(), 'name: good\ncommand: echo fine\n']);
     const first = Number(await tools.call('srv.pid'));
     await tools.store.put('good', 'name: good\ncommand: echo other\n');
@@ -387,7 +387,7 @@ describe('an MCP server that is a program', patient, () => {
     await until(() => !runs(second));
   });
 
-  it('is asked about before its tool is called', async () => {
+  it('needs approval before its tool is called', async () => {
     const summaries: string[] = [];
     const approve = async ({ summary }: { summary: string }) => {
       summaries.push(summary);
@@ -400,7 +400,7 @@ describe('an MCP server that is a program', patient, () => {
 });
 
 describe('an MCP server with a URL', patient, () => {
-  it('gets the credential that is named', async () => {
+  it('gets the named credential', async () => {
     await using server = await current();
     const credentials = async () => 's3cret';
     await using tools = await testTools(
@@ -411,7 +411,7 @@ describe('an MCP server with a URL', patient, () => {
     expect(new Set(server.requests.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer s3cret']));
   });
 
-  it('that has forgotten us is asked again', async () => {
+  it('that has forgotten the session is connected again', async () => {
     await using server = await sessions();
     await using tools = await testTools([`name: srv\ntype: mcp\nurl: ${server.url}\n`]);
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
@@ -419,7 +419,7 @@ describe('an MCP server with a URL', patient, () => {
     expect(await tools.call('srv.add', { a: 2 })).toEqual({ sum: 3 });
   });
 
-  it('that is away is told, and used again when it is back', async () => {
+  it('that is unreachable is reported, and used again when it is back', async () => {
     let up = true;
     const handler = createMcpHandler(() => testServer());
     await using server = await serve(async (request, response) => {
@@ -436,7 +436,7 @@ describe('an MCP server with a URL', patient, () => {
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });
   });
 
-  it('that sends us to another server is not followed', async () => {
+  it('that redirects to another server is not followed', async () => {
     await using other = await current();
     await using server = await serve(async () => new Response(null, { status: 307, headers: { location: other.url } }));
     const yaml = `name: srv\ntype: mcp\nurl: ${server.url}\nauth: {type: bearer, credential: key}\n`;

@@ -59,7 +59,7 @@ function sent({ method, url, headers, body }: HttpRequest, as: Auths): string {
   return JSON.stringify([method, url.href, sorted, body ?? null, type, credential, more]);
 }
 
-describe('what is shown of a request', () => {
+describe('the display of a request', () => {
   it('is never the same for two requests that differ', () => {
     // Requests from few parts are often alike: all of a run are compared with one another.
     const seen = new Map<string, string>();

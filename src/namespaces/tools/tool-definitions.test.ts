@@ -8,7 +8,7 @@ import { Tools } from './tools-namespace.ts';
 const good = 'name: good\ndescription: Works.\ncommand: echo fine\n';
 const unused = { run: () => Promise.reject(new Error('nothing is to run')) };
 
-describe('a definition that cannot be used', () => {
+describe('an invalid definition', () => {
   it.each([
     ['is no YAML', 'name: bad\ncommand: [echo\ntags: {\n', 3],
     ['has a tab for indentation', 'name: bad\nschema:\n\toptions: 1\n', 3],
@@ -95,7 +95,7 @@ describe('a definition that cannot be used', () => {
       5,
     ],
     ['has a body in a GET', 'name: bad\ntype: http\nurl: https://example.org/\nbody: {}\n', 4],
-  ])('is told with its file and line, and the others still load: it %s', async (_name, yaml, line) => {
+  ])('is reported with its file and line, and the others still load: it %s', async (_name, yaml, line) => {
     using folder = temporaryFolder();
     const path = join(folder.path, 'bad.yaml');
     writeFileSync(path, yaml);
@@ -112,7 +112,7 @@ describe('a definition that cannot be used', () => {
     });
   });
 
-  it('may be a bomb', async () => {
+  it('can be an alias bomb', async () => {
     const aliases = ['a: &a [x,x,x,x,x,x,x,x,x]'];
     for (let at = 1; at < 12; at++) {
       const [name, before] = ['abcdefghijkl'[at], 'abcdefghijkl'[at - 1]];
@@ -129,7 +129,7 @@ describe('a definition that cannot be used', () => {
     expect((await tools.tools.problems()).map(({ name }) => name)).toEqual(['aliases', 'deep', 'long', 'proto']);
   });
 
-  it('may be no file at all', async () => {
+  it('can be a missing file', async () => {
     using folder = temporaryFolder();
     mkdirSync(join(folder.path, 'folder.yaml'));
     symlinkSync('/dev/zero', join(folder.path, 'endless.yaml'));
@@ -151,11 +151,11 @@ describe('the definitions in docs/tools.md', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/tools.md'), 'utf8');
   const yamls = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] ?? '');
 
-  it('can all be used', () => {
+  it('are all valid', () => {
     expect(yamls.map((yaml) => parseTool(yaml, 'docs/tools.md').type)).toEqual(['cli', 'mcp', 'mcp', 'http']);
   });
 
-  it('find text as the page says', async () => {
+  it('find text as the page describes', async () => {
     using folder = temporaryFolder();
     writeFileSync(join(folder.path, 'a.py'), 'TODO one\ntodo two\n');
     await using tools = await testTools(yamls.slice(0, 1));
@@ -170,7 +170,7 @@ describe('the definitions in docs/tools.md', () => {
 });
 
 describe('two definitions of one name', () => {
-  it('are the first, and a problem', async () => {
+  it('are the first one, and a problem', async () => {
     using folder = temporaryFolder();
     writeFileSync(join(folder.path, 'other.yaml'), 'name: good\ncommand: echo other\n');
     await using tools = await testTools([good], { folders: [folder.path] });
@@ -203,7 +203,7 @@ describe('the tools', () => {
     expect(await tools.call('good')).toBe('changed\n');
   });
 
-  it('are read again where the storage did not answer', async () => {
+  it('are read again after the storage failed', async () => {
     const store = new MemoryTexts();
     await store.put('good', good);
     const tools = new Tools({ store, folders: [], sandboxed: unused, host: unused });
@@ -229,7 +229,7 @@ describe('the tools', () => {
     await expect(tools.call('good')).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
   });
 
-  it('that are not there are told with those that are', async () => {
+  it('that are missing are reported with the existing ones', async () => {
     await using tools = await testTools([good]);
     await expect(tools.call('god')).rejects.toMatchObject({
       code: 'TOOL_NOT_FOUND',
@@ -243,7 +243,7 @@ describe('the tools', () => {
     await expect(tools.ask('tools.describe', { name: '__proto__' })).rejects.toMatchObject({ code: 'TOOL_NOT_FOUND' });
   });
 
-  it('tell what they take', async () => {
+  it('describe their arguments', async () => {
     const yaml = `
 name: grep
 description: Finds text.
@@ -308,7 +308,7 @@ describe('a search', () => {
     expect(await found('')).toHaveLength(3);
   });
 
-  it('of more words than a question has is refused, for code', async () => {
+  it('with too many words is refused, for code', async () => {
     await using tools = await testTools(['name: grep\ndescription: Searches.\ncommand: grep\n']);
     const query = 'word '.repeat(100_000);
     await expect(tools.ask('tools.search', { query })).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });

@@ -12,7 +12,7 @@ test('JSON is read as JSON.parse reads it', async () => {
   );
 });
 
-test('what is no JSON is refused, and what is JSON is not', async () => {
+test('invalid JSON is refused, and valid JSON is not', async () => {
   const good = [
     '{"a":[1,{"b":null}],"a":2}',
     ' [ ] ',
@@ -101,7 +101,7 @@ test('parts of JSON are read as JSON.parse reads them, or refused as it refuses 
   );
 });
 
-test('whole numbers keep their digits, up to a limit; nesting has one, too', async () => {
+test('integers keep their digits, up to a limit; nesting has a limit, too', async () => {
   expect(await readToolJson('[9007199254740993, 1e300, 123]')).toEqual([9007199254740993n, 1e300, 123]);
   for (const long of [`[${'9'.repeat(10_001)}]`, `[${'9'.repeat(100_000)}]`, '['.repeat(300), '['.repeat(100_000)]) {
     await expect(parseToolJson(long, 'It')).rejects.toMatchObject({ code: 'TOOL_FAILED' });
@@ -111,7 +111,7 @@ test('whole numbers keep their digits, up to a limit; nesting has one, too', asy
   await expect(readToolJson(deep(300))).rejects.toThrow('nested deeper');
 });
 
-test('a large one is read with turns for others', async () => {
+test('a large one is parsed with turns for other work', async () => {
   const texts = [
     `[${'[],'.repeat(1_000_000)}1]`,
     `{${'"a":{},'.repeat(500_000)}"b":1}`,

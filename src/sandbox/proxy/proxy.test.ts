@@ -96,7 +96,7 @@ async function raw(bytes: string): Promise<string> {
 }
 
 describe('a request', () => {
-  it('reaches an address that the list names, as it was sent, but for what is the connection’s own', async () => {
+  it('reaches a listed address unchanged, except for headers of the connection', async () => {
     const headers = {
       'X-Mine': 'a',
       Connection: 'X-Hop',
@@ -112,7 +112,7 @@ describe('a request', () => {
     expect(message.headers['keep-alive']).not.toBe('timeout=99');
   });
 
-  it('with a body comes back whole, in both ways of sending one', async () => {
+  it('with a body arrives completely, in both encodings', async () => {
     const body = 'x'.repeat(300_000);
     expect((await ask(`http://127.0.0.2:${port}/`, {}, body, 'POST')).text).toHaveLength(body.length);
     const length = String(body.length);
@@ -121,12 +121,12 @@ describe('a request', () => {
     );
   });
 
-  it('is answered as the host does, also where that has not heard all of it', async () => {
+  it('gets the host’s response, even if the host has not read all of it', async () => {
     const { status, text } = await ask(`http://127.0.0.2:${port}/full`, {}, 'x'.repeat(10_000), 'POST');
     expect([status, text]).toEqual([413, 'too much']);
   });
 
-  it('is refused in words, and told, where the list does not name its host', async () => {
+  it('is refused with a reason, and reported, if the list does not name its host', async () => {
     const { status, text } = await ask('http://other.example/');
     expect(status).toBe(403);
     expect(text).toContain('refused the connection to other.example:80');
@@ -145,24 +145,24 @@ describe('a request', () => {
     expect([status, text]).toEqual([403, expect.stringContaining(`(${reason})`)]);
   });
 
-  it.each(['own', 'mixed', 'mapped', 'link', 'meta'])('to a name that leads home is refused: %s', async (name) => {
+  it.each(['own', 'mixed', 'mapped', 'link', 'meta'])('to a name of this machine is refused: %s', async (name) => {
     const { status, text } = await ask(`http://${name}.example:${port}/`);
     expect([status, text]).toEqual([403, expect.stringContaining('(private_address)')]);
   });
 
-  it('to a name reaches a private address that the list names as well, by the name in any spelling', async () => {
+  it('to a name reaches a private address that is also listed, by the name in any spelling', async () => {
     expect((await ask(`http://FAR.example.:${port}/`)).text).toBe('hello');
     expect(seen.at(-1)?.headers.host).toBe(`far.example:${port}`);
     expect((await ask(`http://sub.wild.example:${port}/`)).text).toBe('hello');
   });
 
-  it('uses the address that was looked at, and looks a name up once', async () => {
+  it('uses the checked address, and resolves a name once', async () => {
     expect((await ask(`http://turning.example:${port}/`)).text).toBe('hello');
     expect(asked).toBe(1);
     expect((await ask(`http://turning.example:${port}/`)).status).toBe(403);
   });
 
-  it('to a name that nobody knows fails, and is no denial', async () => {
+  it('to an unknown name fails, and is not a denial', async () => {
     const before = denied.length;
     expect((await ask(`http://nowhere.example:${port}/`)).status).toBe(502);
     expect(denied).toHaveLength(before);
@@ -178,11 +178,11 @@ describe('a request', () => {
     'http://2130706433/',
     'http:///x',
     'ftp://far.example/',
-  ])('for %s is not passed on', async (path) => {
+  ])('for %s is not forwarded', async (path) => {
     expect((await ask(path)).status).toBe(400);
   });
 
-  it('whose Host header names another host is not passed on', async () => {
+  it('whose Host header names another host is not forwarded', async () => {
     const { status, text } = await ask(`http://127.0.0.2:${port}/`, { host: 'other.example' });
     expect([status, text]).toEqual([400, expect.stringContaining('Host header')]);
   });
@@ -210,7 +210,7 @@ describe('bytes that could be two requests', () => {
 });
 
 describe('a tunnel', () => {
-  it('passes bytes both ways, and the end of each', async () => {
+  it('forwards bytes in both directions, and the end of each', async () => {
     const echo = createTcpServer({ allowHalfOpen: true }, (socket) => void socket.pipe(socket)).listen(0, '127.0.0.3');
     await once(echo, 'listening');
     const to = `127.0.0.3:${(echo.address() as AddressInfo).port}`;
@@ -250,7 +250,7 @@ describe('a tunnel', () => {
 });
 
 describe('floods', () => {
-  it('of connections that say nothing are cut off, and the next request is served', async () => {
+  it('of silent connections are cut off, and the next request works', async () => {
     const idle = Array.from({ length: 8 }, () => connect(socketPath));
     await Promise.all(idle.map((socket) => once(socket, 'connect')));
     const beyond = connect(socketPath).on('error', () => {});
@@ -260,7 +260,7 @@ describe('floods', () => {
     expect((await ask(`http://127.0.0.2:${port}/`)).text).toBe('hello');
   });
 
-  it('of names that nobody answers for are looked up a few at a time, and those beyond are refused', async () => {
+  it('of names that nobody resolves are looked up a few at a time, and more are refused', async () => {
     const names = Array.from({ length: 5 }, (_, n) => `http://n${n}.silent.example:${port}/`);
     const replies = await Promise.all(names.map((name) => ask(name)));
     expect(replies.map(({ status }) => status).sort()).toEqual([502, 502, 503, 503, 503]);
@@ -274,7 +274,7 @@ describe('floods', () => {
     expect(silent).toHaveLength(2);
   });
 
-  it('of such names leave others a thread that looks names up', async () => {
+  it('of such names leave a thread for other lookups', async () => {
     // The system looks two names up at a time, for all sessions together.
     const looked: string[] = [];
     const resolve = (name: string) => {
@@ -295,7 +295,7 @@ describe('floods', () => {
     }
   });
 
-  it('of denied attempts are told of a few times, with how many there were', () => {
+  it('of denied attempts are reported a few times, with their number', () => {
     const denials = new DenialReports();
     const one = { host: 'a.example', port: 80, reason: 'not_listed' };
     expect(denials.note(one, 0)).toEqual(one);

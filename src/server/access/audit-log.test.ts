@@ -20,7 +20,7 @@ function failingLog() {
 
 const entryOf = (action: string) => ({ action, from: '127.0.0.1', outcome: 'ok' }) as const;
 
-test('a note that could not be written is written when there is room, before what came later', async () => {
+test('an entry that could not be written is written when there is room, before later ones', async () => {
   const { log, audit } = failingLog();
   await expect(audit.appendSoon(entryOf('one'))).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
   log.full = false;
@@ -28,7 +28,7 @@ test('a note that could not be written is written when there is room, before wha
   expect(log.kept).toMatchObject([{ action: 'one' }, { action: 'two' }]);
 });
 
-test('a note is not lost with somebody else’s entry that fails', async () => {
+test('an entry is not lost if another user’s entry fails', async () => {
   const { log, audit } = failingLog();
   const noted = audit.appendSoon(entryOf('noted'));
   await expect(audit.append(entryOf('refused'))).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
@@ -37,7 +37,7 @@ test('a note is not lost with somebody else’s entry that fails', async () => {
   expect(log.kept).toMatchObject([{ action: 'noted' }]);
 });
 
-test('of more than can wait the latest are kept', async () => {
+test('of too many waiting ones, the latest are kept', async () => {
   const { log, audit } = failingLog();
   const notes = Array.from({ length: 1200 }, (_, n) => audit.appendSoon(entryOf(`n${n}`)));
   await Promise.allSettled(notes);
@@ -66,7 +66,7 @@ function refusals(most = 100) {
 const ada = { userId: 'ada~aaaaaaaaaaaa', from: '::1' };
 const bob = { userId: 'bob~bbbbbbbbbbbb', from: '::1' };
 
-test('a flood of one user is a few entries, and the next one says how many there were beside them', () => {
+test('a flood of one user is a few entries, and the next one says how many were suppressed', () => {
   const { made, entries, pass } = refusals();
   for (let count = 0; count < 10_000; count++) made.refused({ kind: 'path', ...ada });
   expect(entries).toHaveLength(3);
@@ -84,7 +84,7 @@ test('a flood of one user takes no entry from another, nor from another kind of 
   expect(entries.slice(3)).toMatchObject([{ userId: bob.userId }, { userId: ada.userId, kind: 'forbidden' }]);
 });
 
-test('nobody gets more entries by many addresses, and no refusal is left out of the sum', () => {
+test('more addresses do not give more entries, and no refusal is missing in the sum', () => {
   const { made, entries, total } = refusals(20);
   for (let count = 0; count < 5000; count++) made.refused({ kind: 'token', from: `10.0.${count >> 8}.${count & 255}` });
   expect(entries).toHaveLength(5);
@@ -93,7 +93,7 @@ test('nobody gets more entries by many addresses, and no refusal is left out of 
   expect(total()).toBe(5000);
 });
 
-test('what was left out is told at the end, once', () => {
+test('suppressed ones are reported at the end, once', () => {
   const { made, entries, total } = refusals();
   for (let count = 0; count < 10; count++) made.refused({ kind: 'proxy', session: 'ses_1', detail: 'host' });
   made.flush();

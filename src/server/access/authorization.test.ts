@@ -54,7 +54,7 @@ describe('the right on a session', () => {
     expect(rightOf(principal, ada, shares)).toBe(right);
   });
 
-  test('is never more than the scopes allow, and never less where more is shared', () => {
+  test('never exceeds the scopes, and a stronger share is never less', () => {
     const share = fc.oneof(
       fc.record({ role: fc.constantFrom(...roles), right: fc.constantFrom(...rights) }),
       fc.record({ userId: fc.constantFrom(ada, bob), userName: fc.constant('x'), right: fc.constantFrom(...rights) }),
@@ -77,22 +77,22 @@ describe('the right on a session', () => {
   });
 });
 
-describe('what is asked for without the right', () => {
+describe('a request without the right', () => {
   const session = { id: 'ses_1', ownerId: ada, shares: [withBob('view')] };
 
-  test('is forbidden to those who may see the session, and not found for the others', () => {
+  test('is forbidden for users who may see the session, and not found for others', () => {
     expect(codeOf(() => requireRight(someone(bob), session, 'view'))).toBe('none');
     expect(codeOf(() => requireRight(someone(bob), session, 'use'))).toBe('FORBIDDEN');
     expect(codeOf(() => requireRight(someone('eve~eeeeeeeeeeee'), session, 'view'))).toBe('NOT_FOUND');
   });
 
-  test('is told by the scope that is missing', () => {
+  test('names the missing scope', () => {
     expect(codeOf(() => requireScope(someone(ada), 'tokens'))).toBe('none');
     expect(codeOf(() => requireScope(someone(ada), 'admin'))).toBe('FORBIDDEN');
   });
 });
 
-test('a scope brings along those that are below it', () => {
+test('a scope includes those below it', () => {
   expect(withImpliedScopes(['manage'])).toEqual(['view', 'use', 'manage']);
   expect(withImpliedScopes(['admin', 'use', 'use', 'admin'])).toEqual(['view', 'use', 'admin']);
   expect(withImpliedScopes(['tokens'])).toEqual(['tokens']);

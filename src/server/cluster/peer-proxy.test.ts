@@ -7,12 +7,12 @@ import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { ByteLimit } from '../request-limits.ts';
 import { endToEndHeaders, listItems, openSocket, proxySocket } from './peer-proxy.ts';
 
-it('passes on what is for the other end, and not what is for one connection', () => {
+it('forwards end-to-end headers, and not those of one connection', () => {
   const headers = { connection: ['Keep-Alive, X-Own'], 'x-own': ['1'], 'x-mine': ['2'], host: ['here'] };
   expect(endToEndHeaders(headers)).toEqual({ 'x-mine': ['2'] });
 });
 
-it('reads a list as long as a header can be about as fast, whatever is in it', () => {
+it('parses a list of the maximum header length quickly, whatever it contains', () => {
   const timed = (text: string): number => {
     const began = performance.now();
     for (let n = 0; n < 50; n++) listItems(text);
@@ -39,7 +39,7 @@ const target = (protocols: string[], gone = new AbortController().signal) => {
   return { url, path: '/', headers: {}, protocols, gone };
 };
 
-it('gives the refusal of the other server, and then waits for nothing of it', async () => {
+it('returns the refusal of the other server, and then waits for nothing more', async () => {
   const { signal } = new AbortController();
   const refusal = await openSocket(target([], signal));
   expect(refusal).toBeInstanceOf(Response);
@@ -47,11 +47,11 @@ it('gives the refusal of the other server, and then waits for nothing of it', as
   await expect.poll(() => getEventListeners(signal, 'abort').length).toBe(0);
 });
 
-it('refuses protocols that no WebSocket can ask for', async () => {
+it('refuses invalid WebSocket protocols', async () => {
   await expect(openSocket(target(['a', 'a']))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
 });
 
-it('ends a client whose messages the other server does not take, where they hold too much', async () => {
+it('disconnects a client whose messages the other server does not read, if they take too much memory', async () => {
   const servers = [new WebSocketServer({ port: 0 }), new WebSocketServer({ port: 0 })];
   const [front, back] = servers as [WebSocketServer, WebSocketServer];
   const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;

@@ -19,7 +19,7 @@ test('a server that keeps its lock and never answers is given up', async () => {
   expect(gone.reason).toMatchObject({ message: expect.stringContaining('has not answered for') });
 });
 
-test('a server that answers is waited for, however long it takes, and is not asked all the time', async () => {
+test('a server that answers is waited for, however long it takes, and is not polled all the time', async () => {
   const answers = vi.fn<() => Promise<boolean>>(here);
   using monitor = new ClusterPeerMonitor({ isAlive: here, answers });
   using watched = monitor.watch(peer);
@@ -44,12 +44,12 @@ const request = {
 };
 const hop = { from: 'one', client: '10.1.2.3' };
 
-it('is read by whoever has the secret, for the request that it was made for', () => {
+it('is accepted with the secret, for the request that it was created for', () => {
   expect(signer.read(request, signer.sign(request, hop))).toEqual(hop);
   expect(new ForwardSigner('a secret that the servers share').read(request, signer.sign(request, hop))).toEqual(hop);
 });
 
-it('is nothing for another request, with another secret, or changed in any way', () => {
+it('is invalid for another request, with another secret, or after any change', () => {
   const mark = signer.sign(request, hop);
   const forged = new ForwardSigner('another').sign(request, hop);
   expect(signer.read({ ...request, path: '/v1/sessions/ses_2/execute?x=1' }, mark)).toBeUndefined();

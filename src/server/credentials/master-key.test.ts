@@ -7,7 +7,7 @@ const key = masterKeyOf(randomBytes(32));
 const label = { userId: 'ada~k3v7q2mzp4ab', name: 'anthropic' };
 
 describe('seal', () => {
-  it('gives back what went in, and never the same box twice', () => {
+  it('decrypts to the input, and never encrypts to the same text twice', () => {
     const [one, two] = [seal('sk-123', key, label), seal('sk-123', key, label)];
     expect(unseal(one, key, label)).toBe('sk-123');
     expect(one.nonce).not.toBe(two.nonce);
@@ -15,7 +15,7 @@ describe('seal', () => {
     expect(one.keyId).toBe(key.id);
   });
 
-  it('opens with no other key and no other label, and not after any bit was changed', () => {
+  it('cannot be decrypted with another key or label, or after a change of any bit', () => {
     const sealed = seal('sk-123', key, label);
     expect(() => unseal(sealed, masterKeyOf(randomBytes(32)), label)).toThrow();
     expect(() => unseal(sealed, key, { ...label, userId: 'bob~k3v7q2mzp4ab' })).toThrow();
@@ -31,7 +31,7 @@ describe('seal', () => {
     }
   });
 
-  it('has labels that no two pairs share', () => {
+  it('has different labels for different pairs', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 8 });
     fc.assert(
       fc.property(text, text, text, text, (userId, name, otherUser, otherName) => {

@@ -56,7 +56,7 @@ function newWriter(log = new FaultyLog()) {
   return { log, writer, failures, counters: parts.counters };
 }
 
-test('many small events are written together, in their order, and numbered without a gap', async () => {
+test('many small events are written together, in order, and numbered without gaps', async () => {
   const { log, writer } = newWriter();
   writer.listen(() => {});
   for (let number = 0; number < 100; number++) writer.add(out(String(number)));
@@ -66,7 +66,7 @@ test('many small events are written together, in their order, and numbered witho
   expect(tail.map(({ seq }) => seq)).toEqual(Array.from({ length: 101 }, (_, index) => index + 1));
 });
 
-test('nobody is told of an event before it is written', async () => {
+test('nobody gets an event before it is written', async () => {
   const { log, writer } = newWriter();
   let seen = 0;
   writer.listen(() => {
@@ -77,7 +77,7 @@ test('nobody is told of an event before it is written', async () => {
   expect(seen).toBe(2);
 });
 
-test('whoever writes much waits until there is room', async () => {
+test('a fast writer waits until there is room', async () => {
   const { writer } = newWriter();
   for (let number = 0; number < 30; number++) writer.add(out('x'.repeat(100_000)));
   expect(writer.full).toBe(true);
@@ -86,7 +86,7 @@ test('whoever writes much waits until there is room', async () => {
   expect(writer.full).toBe(false);
 });
 
-test('what storage refuses has no number, and the log says so when it works again', async () => {
+test('events that storage refuses have no number, and the log says so when it works again', async () => {
   const { log, writer, failures, counters } = newWriter();
   await writer.write(started);
   log.faults.push('refused');
@@ -99,7 +99,7 @@ test('what storage refuses has no number, and the log says so when it works agai
   expect(counters).toMatchObject({ eventsLost: 1, appendFailures: 1 });
 });
 
-test('what was written although nobody answered is not told as lost, and keeps its numbers', async () => {
+test('events that were written without an acknowledgement are not reported as lost, and keep their numbers', async () => {
   const { log, writer } = newWriter();
   log.faults.push('unanswered');
   await expect(writer.write(started)).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
@@ -107,7 +107,7 @@ test('what was written although nobody answered is not told as lost, and keeps i
   expect(log.types).toEqual(['execution_started', 'execution_failed', 'session_state']);
 });
 
-test('an ending that was written although nobody answered is the only one', async () => {
+test('an end that was written without an acknowledgement is the only one', async () => {
   const { log, writer } = newWriter();
   await writer.write(started);
   log.faults.push('unanswered');
@@ -116,7 +116,7 @@ test('an ending that was written although nobody answered is the only one', asyn
   expect(log.types).toEqual(['execution_started', 'result', 'session_state']);
 });
 
-test('a failure that is told twice is in the log once', async () => {
+test('a failure that is reported twice is in the log once', async () => {
   const { log, writer } = newWriter();
   await writer.write(started);
   log.faults.push('refused');
@@ -126,7 +126,7 @@ test('a failure that is told twice is in the log once', async () => {
   expect(log.types).toEqual(['execution_started', 'events_lost', 'execution_failed']);
 });
 
-test('storage that stays away is asked again, and what it missed is counted together', async () => {
+test('storage that stays unreachable is retried, and lost events are counted together', async () => {
   const { log, writer } = newWriter();
   await writer.write(started);
   log.away = true;
@@ -140,7 +140,7 @@ test('storage that stays away is asked again, and what it missed is counted toge
   expect(log.events.slice(1)).toMatchObject([{ type: 'events_lost', count: 2 }, { type: 'execution_failed' }]);
 });
 
-test('what was told of a failure although nobody answered is not told again', async () => {
+test('a failure that was written without an acknowledgement is not reported again', async () => {
   const { log, writer } = newWriter();
   await writer.write(started);
   log.faults.push('refused', 'unanswered');
@@ -159,7 +159,7 @@ test('a server that has lost the session writes nothing', async () => {
   expect(log.appends).toBe(0);
 });
 
-test('a session that nobody follows keeps no events in memory', async () => {
+test('a session without readers keeps no events in memory', async () => {
   const { writer } = newWriter();
   await writer.write(started);
   expect(writer.recent.after(0)).toBeUndefined();
@@ -172,7 +172,7 @@ test('a session that nobody follows keeps no events in memory', async () => {
   expect(writer.recent.after(1)).toBeUndefined();
 });
 
-test('what can wait is written with what comes next', async () => {
+test('events that can wait are written with the next ones', async () => {
   const { log, writer } = newWriter();
   const first = writer.write(started, { soon: true });
   const last = writer.write(ended);
@@ -181,7 +181,7 @@ test('what can wait is written with what comes next', async () => {
   expect(await writer.write(started, { soon: true })).toBe(3);
 });
 
-test('events of earlier versions are read under the names of today', () => {
+test('events of earlier versions are read under their current names', () => {
   const lost = [{ name: 's', reason: 'a socket' }];
   const woken = { savedAgoMs: 5, restored: ['x'], lost };
   expect(toEvent({ seq: 1, at: 1, event: { ...ended, woken } })).toEqual({

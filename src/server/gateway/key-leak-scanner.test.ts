@@ -17,7 +17,7 @@ function passes(text: string, size: number): boolean {
 const hex = (text: string): string =>
   [...text].map((each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
 
-describe('a key is seen', () => {
+describe('a key is found', () => {
   it.each([
     ['plain', KEY],
     ['in JSON', JSON.stringify({ a: KEY })],
@@ -38,7 +38,7 @@ describe('a key is seen', () => {
     expect(holdsKey(text, KEY)).toBe(true);
   });
 
-  it('in whatever mixture of plain and escaped characters it comes', () => {
+  it('in any mixture of plain and escaped characters', () => {
     const mixed = fc
       .array(fc.boolean(), { minLength: KEY.length, maxLength: KEY.length })
       .map((escaped) =>
@@ -51,7 +51,7 @@ describe('a key is seen', () => {
   });
 });
 
-it('what holds no key passes, also with many escapes, and with half of one', () => {
+it('text without a key passes, also with many escapes, and with half of a key', () => {
   for (const size of [1, 3, 1000]) {
     expect(passes(KEY.slice(0, -1), size)).toBe(true);
     expect(passes(`${KEY.slice(0, 8)}\n${KEY.slice(8)}`, size)).toBe(true);
@@ -59,7 +59,7 @@ it('what holds no key passes, also with many escapes, and with half of one', () 
   }
 });
 
-it('says whether what came last may be its beginning', () => {
+it('says whether the end may be the beginning of the key', () => {
   const watch = new KeyLeakScanner(KEY);
   const says = (text: string) => {
     watch.passes(Buffer.from(text));

@@ -3,7 +3,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { costOf, modelPolicy, pricesOf } from './model-policy.ts';
 
 describe('gatewayRules', () => {
-  it('has the providers’ own addresses, and all models, where nothing is said', () => {
+  it('has the providers’ own addresses, and all models, by default', () => {
     const { addresses, allows, keys } = modelPolicy();
     expect(addresses.anthropic.href).toBe('https://api.anthropic.com/');
     expect(allows('openai', 'anything')).toBe(true);
@@ -20,7 +20,7 @@ describe('gatewayRules', () => {
     ['a model of none', { models: ['claude-*'] }],
     ['half a price', { prices: ['claude=1'] }],
     ['a price in words', { prices: ['claude=one/two'] }],
-  ])('refuses %s, without what may be a secret', (_name, settings) => {
+  ])('refuses %s, without showing a possible secret', (_name, settings) => {
     try {
       modelPolicy(settings);
       expect.unreachable();
@@ -31,7 +31,7 @@ describe('gatewayRules', () => {
     }
   });
 
-  it('takes patterns as names, and not as expressions', () => {
+  it('treats patterns as names, and not as regular expressions', () => {
     const { allows } = modelPolicy({ models: ['openai=gpt-4.1*', 'openai=o3'] });
     expect(['gpt-4.1', 'gpt-4.1-mini', 'o3'].every((model) => allows('openai', model))).toBe(true);
     expect(['gpt-401', 'xgpt-4.1', 'o3-pro', 'O3'].some((model) => allows('openai', model))).toBe(false);
@@ -40,7 +40,7 @@ describe('gatewayRules', () => {
 });
 
 describe('fields that the operator adds', () => {
-  it('are those of one provider', () => {
+  it('apply to one provider', () => {
     const { addedFields } = modelPolicy({ fields: ['anthropic=novelty', 'openai=other.field'] });
     expect([...addedFields('anthropic')]).toEqual(['novelty']);
     expect([...addedFields('gemini')]).toEqual([]);
@@ -55,13 +55,13 @@ describe('fields that the operator adds', () => {
 });
 
 describe('prices', () => {
-  it('go by the longest pattern, and by the operator’s own first', () => {
+  it('use the longest pattern, and the operator’s own first', () => {
     expect(pricesOf()('gpt-4.1-mini-2025')?.input).toBe(0.4);
     expect(pricesOf(['gpt-*=7/8'])('gpt-4.1-mini')).toEqual({ input: 7, output: 8, cacheRead: 7, cacheWrite: 7 });
     expect(pricesOf()('nobody-knows')).toBeUndefined();
   });
 
-  it('are known of the models that Claude’s program asks for by itself, and of none that is not there yet', () => {
+  it('exist for the models that Claude’s program requests by itself, and for no future one', () => {
     const priceOf = pricesOf();
     const known = ['claude-opus-5-5', 'claude-sonnet-5-5', 'claude-haiku-5-5', 'claude-fable-5-2', 'claude-sonnet-4-6'];
     expect(known.map((model) => priceOf(model)?.output)).toEqual([20, 10, 0.5, 40, 15]);
@@ -69,7 +69,7 @@ describe('prices', () => {
     expect(priceOf('claude-opus-5-9')).toBeUndefined();
   });
 
-  it('have their own for what comes from the cache and goes to it', () => {
+  it('are separate for cache reads and cache writes', () => {
     const price = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
     const counts = { input: 1_000_000, output: 1_000_000, cacheRead: 1_000_000, cacheWrite: 1_000_000 };
     expect(costOf(counts, price)).toBeCloseTo(22.05);

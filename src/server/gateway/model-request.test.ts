@@ -3,7 +3,7 @@ import { outputLimitOf } from './model-request.ts';
 
 const UNNAMED = 128_000;
 
-test('what a call wants is read by its provider’s own name for it, and is never less than it could be', () => {
+test('the limit of a call is read by its provider’s field, and is never less than possible', () => {
   expect(outputLimitOf('messages', { max_tokens: 100 })).toEqual({ tokens: 100, answers: 1 });
   expect(outputLimitOf('responses', { max_output_tokens: 100 })).toEqual({ tokens: 100, answers: 1 });
   expect(outputLimitOf('chat', { max_completion_tokens: 100, max_tokens: 50 })).toEqual({ tokens: 100, answers: 1 });
@@ -14,7 +14,7 @@ test('what a call wants is read by its provider’s own name for it, and is neve
   expect(outputLimitOf('free', {})).toEqual({ tokens: 0, answers: 1 });
 });
 
-test('one that names nothing, or something odd, may be answered with as much as a model can', () => {
+test('a call without a limit, or with an invalid one, may be answered with a model’s maximum', () => {
   // Gemini takes none for not said.
   const zero = { max_tokens: 0, max_output_tokens: 0, generationConfig: { maxOutputTokens: 0 } };
   const odd = [{}, { max_tokens: null }, { max_tokens: -5 }, { max_tokens: '1' }, zero, { generationConfig: 7 }, 7];
@@ -25,7 +25,7 @@ test('one that names nothing, or something odd, may be answered with as much as 
   expect(outputLimitOf('chat', { n: 'many' }).answers).toBe(128);
 });
 
-test('a name of another provider’s makes nothing less', () => {
+test('a field of another provider does not lower the limit', () => {
   const all = {
     max_tokens: 1,
     max_completion_tokens: 1,
@@ -40,7 +40,7 @@ test('a name of another provider’s makes nothing less', () => {
   expect(outputLimitOf('gemini', without('generationConfig')).tokens).toBe(UNNAMED);
 });
 
-test('Gemini’s other spelling says the same, and of both the larger counts', () => {
+test('Gemini’s other spelling counts too, and of both the larger one', () => {
   const other = { max_output_tokens: 500, candidate_count: 4 };
   expect(outputLimitOf('gemini', { generation_config: other })).toEqual({ tokens: 2000, answers: 4 });
   const both = { generationConfig: { maxOutputTokens: 1 }, generation_config: { ...other, maxOutputTokens: 2 } };

@@ -138,7 +138,7 @@ function read(reader: AnswerReader, bytes: Buffer, sizes: readonly number[]): { 
 }
 
 describe('a stream', () => {
-  it.each(Object.keys(apis) as Api[])('of %s as the provider writes it passes, whatever ends its lines', (name) => {
+  it.each(Object.keys(apis) as Api[])('of %s passes as the provider writes it, with any line ends', (name) => {
     for (const ends of ['\n', '\r\n', '\r']) {
       const { passed, failed } = read(eventReader(name), Buffer.from(streamOf(name, ends)), [7]);
       expect(failed).toBe(false);
@@ -249,7 +249,7 @@ describe('a key in pieces', () => {
   });
 });
 
-it('names of fields that are not shown stay out of what is told', () => {
+it('names of fields that are not shown are not reported', () => {
   const watch = new FieldWatch({ shape: apis.messages?.fields.answer ?? 'free' });
   watch.begin('object');
   expect(watch.key('"<script>"')).toBe(false);

@@ -9,7 +9,7 @@ import { EventReader } from './response-filter.ts';
 import { defaultUpstreamTimeouts, relayResponse, Upstream } from './upstream.ts';
 import { ResponseUsageReader } from './usage-reader.ts';
 
-test('an answer that begins before the request has ended may take its time', async () => {
+test('an answer that begins before the request has ended has no time limit', async () => {
   const timeouts = { ...defaultUpstreamTimeouts, answerMs: 50 };
   const server = createServer(async (request, response) => {
     response.write('begun, ');
@@ -34,7 +34,7 @@ test('an answer that begins before the request has ended may take its time', asy
   expect(await text(answer)).toBe('begun, done');
 });
 
-test('one that cannot be reached is tried again after each pause, and is then told as one that stays away', async () => {
+test('an unreachable provider is tried again after each pause, and is then reported as unreachable', async () => {
   const server = createServer((_request, response) => void response.end('back')).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close());
   await once(server, 'listening');
@@ -60,7 +60,7 @@ test('one that cannot be reached is tried again after each pause, and is then to
   expect(await text(await answered)).toBe('back');
 });
 
-test('nobody who has left is waited for between two tries', async () => {
+test('no retry waits for a caller who has disconnected', async () => {
   using upstream = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: [1_000_000] });
   const gone = new AbortController();
   const url = new URL('http://127.0.0.1:1/');
@@ -72,7 +72,7 @@ test('nobody who has left is waited for between two tries', async () => {
 test.each([
   ['at once is sent again on another', 60_000, 3],
   ['later was heard, and is not sent again: it would be paid for twice', 0, 2],
-])('what is reset on a kept connection %s', async (_name, staleMs, asked) => {
+])('a reset on a kept connection %s', async (_name, staleMs, asked) => {
   let requests = 0;
   const server = createServer((request, response) => {
     if (++requests === 2) request.socket.resetAndDestroy();
@@ -129,7 +129,7 @@ const options = (idleMs: number) => ({
   signal: new AbortController().signal,
 });
 
-test('an agent that takes a little now and then has no more time in all than for one piece', async () => {
+test('an agent that reads slowly has no more time in total than for one piece', async () => {
   const { response, taken } = reader(20);
   await expect(relayResponse(answer(), response, options(200))).rejects.toMatchObject({
     code: 'ABORTED',
@@ -138,7 +138,7 @@ test('an agent that takes a little now and then has no more time in all than for
   expect(taken()).toBeLessThan(PIECES);
 });
 
-test('an agent that takes what it is given gets all of it', async () => {
+test('an agent that reads gets all of it', async () => {
   const { response, taken } = reader(0);
   await relayResponse(answer(), response, options(60_000));
   expect(taken()).toBe(PIECES);

@@ -98,7 +98,7 @@ describe.each(streams)('a stream of %s', (format, text) => {
     expect(counts).toEqual({ input: 10, output: 20, cacheRead: 4, cacheWrite: format === 'messages' ? 6 : 0 });
   });
 
-  it('that is cut off after any byte before its last event comes to all that it may have', () => {
+  it('that is cut off after any byte before its last event counts as its maximum', () => {
     for (let end = 0; end < text.trimEnd().lastIndexOf('data: '); end += 5) {
       const reader = readerOf(format, true);
       reader.push(bytes.subarray(0, end));
@@ -113,7 +113,7 @@ describe.each(streams)('a stream of %s', (format, text) => {
   });
 });
 
-describe('an answer that is no stream', () => {
+describe('an answer without a stream', () => {
   it.each<[ApiFormat, unknown]>([
     ['messages', { type: 'message', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
     ['responses', { object: 'response', model: 'm', usage: { input_tokens: 10, output_tokens: 20 } }],
@@ -145,7 +145,7 @@ describe('an answer that is no stream', () => {
 });
 
 describe('a line without end', () => {
-  it('is let go past a limit, and what comes after it is read', () => {
+  it('is dropped over a limit, and later events are read', () => {
     const reader = readerOf('messages', true);
     const piece = Buffer.alloc(1024 * 1024, 0x78);
     for (let each = 0; each < 40; each += 1) reader.push(piece);
@@ -157,21 +157,21 @@ describe('a line without end', () => {
   });
 });
 
-describe('what was made', () => {
+describe('the output', () => {
   const read = (format: ApiFormat, ...events: unknown[]) => {
     const reader = readerOf(format, true);
     reader.push(Buffer.from(sse(...events)));
     return reader;
   };
 
-  it('is at least what was told until then, and what was seen of it', () => {
+  it('is at least what was reported and seen so far', () => {
     const reader = read('messages', { type: 'message_delta', usage: { output_tokens: 9000 } });
     expect(reader.reading(UNREPORTED).counts.output).toBe(9000);
     const seen = read('messages', { type: 'content_block_delta', delta: { text: 'x'.repeat(30_000) } });
     expect(seen.reading(UNREPORTED).counts.output).toBe(10_000);
   });
 
-  it('is not told by an answer that has failed, and by none of Gemini’s before the connection has ended', () => {
+  it('is not reported by a failed answer, and by none of Gemini’s before the connection has ended', () => {
     const began = { type: 'message_start', message: { usage: { input_tokens: 5, output_tokens: 1 } } };
     const failed = read('messages', began, { type: 'error' }, { type: 'message_stop' });
     expect(failed.end()).toBe(true);

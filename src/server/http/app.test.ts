@@ -6,20 +6,20 @@ const open = { loopback: false, names: ['cella.example'] };
 
 describe('the Host header', () => {
   it.each(['localhost', 'localhost:7710', 'LOCALHOST', '127.0.0.1:1', '[::1]:7710'])(
-    'may be %s on loopback',
+    'can be %s on loopback',
     (host) => {
       expect(hostProblem(host, local)).toBeUndefined();
     },
   );
 
   it.each([undefined, '', 'evil.example', '127.0.0.1.evil.example', '10.0.0.1', 'localhost:x', 'a b', '[::1', 'x@y'])(
-    'may not be %s on loopback',
+    'cannot be %s on loopback',
     (host) => {
       expect(hostProblem(host, local)).toBeDefined();
     },
   );
 
-  it('may be an address or a given name on another address', () => {
+  it('can be an address or a configured name on another address', () => {
     expect(hostProblem('10.0.0.1:7710', open)).toBeUndefined();
     expect(hostProblem('[fe80::1]:7710', open)).toBeUndefined();
     expect(hostProblem('cella.example', open)).toBeUndefined();
@@ -28,7 +28,7 @@ describe('the Host header', () => {
 });
 
 describe('the Origin header', () => {
-  it('may be missing, or the server itself', () => {
+  it('can be missing, or the server itself', () => {
     expect(originProblem(undefined, 'localhost:7710')).toBeUndefined();
     expect(originProblem('http://localhost:7710', 'localhost:7710')).toBeUndefined();
     expect(originProblem('https://cella.example', 'cella.example')).toBeUndefined();
@@ -36,7 +36,7 @@ describe('the Origin header', () => {
   });
 
   it.each(['null', '', 'http://localhost:1', 'http://evil.example', 'file://localhost:7710', 'http://localhost'])(
-    'may not be %j',
+    'cannot be %j',
     (origin) => {
       expect(originProblem(origin, 'localhost:7710')).toBeDefined();
     },

@@ -33,7 +33,7 @@ function endless() {
   return { body: new ReadableStream({ pull, cancel: () => cancelled.resolve() }), cancelled: cancelled.promise };
 }
 
-it('a client that goes before its answer begins leaves no stream open', async () => {
+it('a client that disconnects before its response begins leaves no stream open', async () => {
   const { body, cancelled } = endless();
   const asked = Promise.withResolvers<void>();
   const url = await listen(async (_, { socket }) => {
@@ -48,7 +48,7 @@ it('a client that goes before its answer begins leaves no stream open', async ()
   await cancelled;
 });
 
-it('a client that goes while it reads leaves no stream open', async () => {
+it('a client that disconnects while it reads leaves no stream open', async () => {
   const { body, cancelled } = endless();
   const url = await listen(() => new Response(body));
   const request = get(url);
@@ -58,7 +58,7 @@ it('a client that goes while it reads leaves no stream open', async () => {
   await cancelled;
 });
 
-it('a stream that fails cuts the answer', async () => {
+it('a stream that fails cuts the response', async () => {
   const fails = async (controller: ReadableStreamDefaultController) => {
     controller.enqueue(Buffer.from('begun'));
     await new Promise((resolve) => setImmediate(resolve));
@@ -69,7 +69,7 @@ it('a stream that fails cuts the answer', async () => {
   await expect(response.text()).rejects.toThrow();
 });
 
-it('a stream is sent whole, with its headers', async () => {
+it('a stream is sent completely, with its headers', async () => {
   const headers = new Headers({ 'content-type': 'text/plain', 'x-one': '1' });
   headers.append('set-cookie', 'a=1');
   headers.append('set-cookie', 'b=2');
@@ -134,7 +134,7 @@ it.each([
   expect((await patient.arrayBuffer()).byteLength).toBe(DOWNLOADED);
 });
 
-it('of what nobody reads a user holds a bounded part of the memory, and takes nothing of others', async () => {
+it('unread responses of one user take a limited part of the memory, and none of others', async () => {
   const { onSlow, all } = cutOff(3);
   const begun = Promise.withResolvers<void>();
   const url = await listen(
@@ -171,7 +171,7 @@ function frame(opcode: number, bytes: number, { last = true } = {}): Buffer {
 
 const begun = (opcode: number, bytes: number) => frame(opcode, bytes, { last: false });
 
-it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('holds nothing of a message of %i bytes that is whole', (bytes) => {
+it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('counts nothing for a complete message of %i bytes', (bytes) => {
   const unfinished = new Unfinished();
   const all = Buffer.concat([frame(TEXT, bytes), frame(TEXT, 3)]);
   expect(unfinished.after(all)).toBe(0);
@@ -180,7 +180,7 @@ it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('holds nothing of a message o
   expect(unfinished.after(rest)).toBe(0);
 });
 
-it('follows frames whose heads come in pieces of a byte, each of which costs more than that', () => {
+it('follows frames whose headers arrive byte by byte, each of which counts more', () => {
   const unfinished = new Unfinished();
   const pieces = [...frame(TEXT, 300)].map((byte) => Buffer.from([byte]));
   const held = pieces.map((piece) => unfinished.after(piece));
@@ -188,7 +188,7 @@ it('follows frames whose heads come in pieces of a byte, each of which costs mor
   expect(held.at(-2)).toBeGreaterThan(300 * 300);
 });
 
-it('counts the parts of a message until the last one, and what is between them', () => {
+it('counts the parts of a message until the last one, and control frames in between', () => {
   const unfinished = new Unfinished();
   const parts = [begun(TEXT, 1000), frame(PING, 5), begun(MORE, 1000), begun(MORE, 0)];
   const held = parts.map((part) => unfinished.after(part));
@@ -198,7 +198,7 @@ it('counts the parts of a message until the last one, and what is between them',
   expect(unfinished.after(frame(PING, 5))).toBe(0);
 });
 
-it('counts what has begun behind the end of another message, without that one', () => {
+it('counts the beginning of the next message after the end of another', () => {
   const unfinished = new Unfinished();
   const before = unfinished.after(begun(TEXT, 100_000));
   const piece = Buffer.concat([frame(MORE, 10), begun(TEXT, 10)]);

@@ -15,4 +15,4 @@ function typed(all: Handlers<typeof serverRoutes>): void {
   void [incomplete, wrong, right];
 }
 
-it('is checked by the compiler', () => expect(typed).toBeTypeOf('function'));
+it('is checked at compile time', () => expect(typed).toBeTypeOf('function'));

@@ -23,13 +23,13 @@ function slowClient() {
   return { state, outbox, onSlow };
 }
 
-test('one that takes nothing is let go', async () => {
+test('one that reads nothing is disconnected', async () => {
   const { outbox, onSlow } = slowClient();
   await outbox.sendBytes(Buffer.from('x'));
   expect(onSlow).toHaveBeenCalledOnce();
 });
 
-test('one that takes a little each time keeps its place, however long all of it takes', async () => {
+test('one that reads slowly stays connected, however long it takes', async () => {
   const { state, outbox, onSlow } = slowClient();
   const sent = outbox.sendBytes(Buffer.from('x'));
   const reading = setInterval(() => {
@@ -41,7 +41,7 @@ test('one that takes a little each time keeps its place, however long all of it 
   expect(state.bufferedAmount).toBe(0);
 });
 
-test('whoever sends to one that takes nothing waits: no more is kept for it than its buffer and one frame', async () => {
+test('senders to one that reads nothing wait: only its buffer and one frame are kept', async () => {
   const [stuck, over] = [{ bufferedAmount: 0 }, new AbortController()];
   const socket = Object.assign(stuck, {
     send: (data: string) => {
@@ -58,7 +58,7 @@ test('whoever sends to one that takes nothing waits: no more is kept for it than
 
 const quiet = { room: true, listening: true };
 
-test('one that answers is asked again and again', () => {
+test('one that answers is pinged again and again', () => {
   const pulse = new Heartbeat();
   for (let beat = 0; beat < 5; beat++) {
     expect(pulse.beat(quiet)).toBe('ask');
@@ -66,13 +66,13 @@ test('one that answers is asked again and again', () => {
   }
 });
 
-test('one that was asked and gives no sign is let go', () => {
+test('one that was pinged and does not answer is disconnected', () => {
   const pulse = new Heartbeat();
   expect(pulse.beat(quiet)).toBe('ask');
   expect(pulse.beat(quiet)).toBe('let go');
 });
 
-test('one that could not be asked, while much was on its way to it, is not missed', () => {
+test('one that could not be pinged, because much data was on its way, is not disconnected', () => {
   const pulse = new Heartbeat();
   expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
   expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
@@ -80,7 +80,7 @@ test('one that could not be asked, while much was on its way to it, is not misse
   expect(pulse.beat(quiet)).toBe('let go');
 });
 
-test('one that is not listened to cannot say', () => {
+test('one that is paused cannot answer, and is not disconnected', () => {
   const pulse = new Heartbeat();
   expect(pulse.beat({ ...quiet, listening: false })).toBe('ask');
   expect(pulse.beat(quiet)).toBe('ask');

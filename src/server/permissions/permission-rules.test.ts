@@ -5,7 +5,7 @@ const command = (text: string) => ({ kind: 'command', text }) as const;
 const path = (text: string) => ({ kind: 'path', text }) as const;
 
 describe('a rule about a command', () => {
-  it('allows what it says, all of it, and nothing longer', () => {
+  it('allows exactly its text, all of it, and nothing longer', () => {
     expect(matches('git status', command('git status'))).toBe(true);
     for (const other of ['git status ', ' git status', 'git statusx', 'Git status', 'git  status', 'sudo git status']) {
       expect(matches('git status', command(other)), other).toBe(false);
@@ -43,25 +43,25 @@ describe('a rule about a command', () => {
     expect(matches('git log*', command(text))).toBe(false);
   });
 
-  it('takes words for a wildcard', () => {
+  it('matches words with a wildcard', () => {
     expect(matches('git log *', command('git log --oneline -n 3 src/a.ts'))).toBe(true);
     expect(matches('git log -n ?', command('git log -n 3'))).toBe(true);
     expect(matches('git log -n ?', command('git log -n 30'))).toBe(false);
     expect(matches('npm run *:*', command('npm run test:unit'))).toBe(true);
   });
 
-  it('names its program', () => {
+  it('must name its program', () => {
     for (const pattern of ['* status', '*', '?it status', '***']) {
       expect(matches(pattern, command('git status')), pattern).toBe(false);
     }
   });
 
-  it('may hold signs of a shell, which then stand for themselves', () => {
+  it('can contain shell characters, which then match themselves', () => {
     expect(matches('git log | head -n *', command('git log | head -n 3'))).toBe(true);
     expect(matches('git log | head -n *', command('git log | head -n 3; id'))).toBe(false);
   });
 
-  it('allows every use of a tool where it says so', () => {
+  it('allows every use of a tool with `**`', () => {
     expect(matches('**', command('anything; at all\n'))).toBe(true);
   });
 
@@ -74,7 +74,7 @@ describe('a rule about a command', () => {
     },
   );
 
-  it('is decided at once, however it is written', () => {
+  it('is matched quickly, whatever its form', () => {
     const pattern = `a${`*${'a'.repeat(15)}`.repeat(60)}b`;
     expect(matches(pattern, command('a'.repeat(4000)))).toBe(false);
     expect(() => checkPattern('a*'.repeat(100))).toThrow(/wildcards/);
@@ -87,7 +87,7 @@ describe('a rule about a command', () => {
 });
 
 describe('a rule about a path', () => {
-  it('stays in its folder, and goes deeper only where it says so', () => {
+  it('matches in its folder, and deeper only with `**`', () => {
     expect(matches('/agent/workspace/src/*', path('/agent/workspace/src/a b.ts'))).toBe(true);
     expect(matches('/agent/workspace/src/*', path('/agent/workspace/src/deep/a.ts'))).toBe(false);
     expect(matches('/agent/workspace/**', path('/agent/workspace/src/deep/a.ts'))).toBe(true);
@@ -102,21 +102,21 @@ describe('a rule about a path', () => {
     '/agent/workspace/..',
     '/agent/workspace/a\n',
     '/agent/workspace-evil/a',
-  ])('does not go where %j leads', (text) => {
+  ])('does not match %j', (text) => {
     expect(matches('/agent/workspace/**', path(text))).toBe(false);
   });
 
-  it('names hidden files, and does not hit them by a wildcard', () => {
+  it('names hidden files, and does not match them with a wildcard', () => {
     expect(matches('/w/**', path('/w/.git/hooks/pre-commit'))).toBe(false);
     expect(matches('*', path('.bashrc'))).toBe(false);
     expect(matches('/w/.github/*', path('/w/.github/ci.yml'))).toBe(true);
   });
 });
 
-describe('what a rule is about', () => {
+describe('the text that a rule matches', () => {
   const of = (tool: string, input: unknown, summary = 's') => agentRuleTarget({ tool, summary, input });
 
-  it('is what decides, and never a summary that may be cut', () => {
+  it('is what decides, and never a shortened summary', () => {
     expect(of('Bash', { command: 'git status', description: 'x' })).toEqual(command('git status'));
     expect(of('Edit', { file_path: '/w/a', new_string: 'x' })).toEqual(path('/w/a'));
     expect(of('mcp__deploy__run', { command: 'status', host: 'prod' })?.text).toBe(
@@ -124,7 +124,7 @@ describe('what a rule is about', () => {
     );
   });
 
-  it('is nothing where the tool could be taken for another', () => {
+  it('is undefined if the tool could be mistaken for another', () => {
     expect(of('tools.deploy', {})).toBeUndefined();
     expect(of('Ba\u200bsh', { command: 'ls' })).toBeUndefined();
     expect(of('Bash', { command: ['ls'] })).toBeUndefined();

@@ -29,13 +29,13 @@ function quotasOf(own: Quotas, more: { defaults?: Quotas; elapsed?: () => number
 const nothing = { liveKernels: 0, memoryMb: 0, storageBytes: 0 };
 
 describe('quotas', () => {
-  test('are the user’s own, and the server’s where the user has none', async () => {
+  test('are the user’s own, or the server’s defaults', async () => {
     const quotas = quotasOf({ liveKernels: 2 }, { defaults: { liveKernels: 1, memoryMb: 100 } });
     expect(await quotas.limitsOf(ada)).toEqual({ liveKernels: 2, memoryMb: 100, sessions: 1000 });
     expect((await failureOf(quotas.limitsOf('bob~bbbbbbbbbbbb'))).code).toBe('NOT_FOUND');
   });
 
-  test('refuse what would be over the limit, with when to look again, and let pass what is just at it', async () => {
+  test('refuse what exceeds the limit, with when to retry, and allow what is exactly at it', async () => {
     const quotas = quotasOf({ storageBytes: 100, memoryMb: 0 });
     await quotas.check(ada, { storageBytes: 40 }, { ...nothing, storageBytes: 60 });
     await quotas.check(ada, {}, { ...nothing, storageBytes: 500 });
@@ -49,7 +49,7 @@ describe('quotas', () => {
 });
 
 describe('executions', () => {
-  test('are counted over the last minute, and the refusal tells when the next may come', async () => {
+  test('are counted over the last minute, and the refusal says when the next one is allowed', async () => {
     let now = 0;
     const quotas = quotasOf({ executionsPerMinute: 2 }, { elapsed: () => now });
     await quotas.countExecution(ada);
@@ -65,7 +65,7 @@ describe('executions', () => {
     expect((await failureOf(quotas.countExecution(ada))).details).toMatchObject({ retryAfterMs: 20_000 });
   });
 
-  test('at a limit of none are all refused', async () => {
+  test('at a limit of 0 are all refused', async () => {
     const error = await failureOf(quotasOf({ executionsPerMinute: 0 }).countExecution(ada));
     expect(error).toMatchObject({ code: 'QUOTA_EXCEEDED', details: { retryAfterMs: 60_000 } });
   });
@@ -79,8 +79,8 @@ function scratch(): string {
   return folder;
 }
 
-describe('the room that a folder takes', () => {
-  test('is that of all files in it, as deep as they are', async () => {
+describe('the size of a folder', () => {
+  test('includes all files at any depth', async () => {
     const folder = scratch();
     let deep = folder;
     for (let depth = 0; depth < 100; depth += 1) {
@@ -94,7 +94,7 @@ describe('the room that a folder takes', () => {
     expect(bytes).toBeLessThan(5 * MB);
   });
 
-  test('counts neither what links lead to, nor holes, nor one file twice', async () => {
+  test('counts neither targets of links, nor holes, nor one file twice', async () => {
     const [folder, elsewhere] = [scratch(), scratch()];
     writeFileSync(join(elsewhere, 'large'), Buffer.alloc(8 * MB, 1));
     symlinkSync(elsewhere, join(folder, 'folder'));
@@ -110,7 +110,7 @@ describe('the room that a folder takes', () => {
     expect(bytes).toBeLessThan(2 * MB);
   });
 
-  test('counts what has a name that is no text', async () => {
+  test('counts files whose names are not text', async () => {
     const folder = scratch();
     const odd = Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0x66, 0xff])]);
     mkdirSync(odd);
@@ -118,14 +118,14 @@ describe('the room that a folder takes', () => {
     expect(await folderSize(folder)).toBeGreaterThanOrEqual(2 * MB);
   });
 
-  test('is some for many empty files, and none for what is not there', async () => {
+  test('is above zero for many empty files, and zero for a missing folder', async () => {
     const folder = scratch();
     for (let count = 0; count < 1000; count += 1) writeFileSync(join(folder, `${count}`), '');
     expect(await folderSize(folder)).toBeGreaterThanOrEqual(1000 * 512);
     expect(await folderSize(join(folder, 'nothing'))).toBe(0);
   });
 
-  test('is without an end where it cannot be counted', async () => {
+  test('is infinite if it cannot be measured', async () => {
     const [many, deep] = [scratch(), scratch()];
     for (let count = 0; count < 20; count += 1) writeFileSync(join(many, `${count}`), '');
     expect(await folderSize(many, { mostEntries: 20 })).toBeLessThan(Infinity);
@@ -160,8 +160,8 @@ function storageOf(folder: string, own: Quotas) {
   return { storage, later: (ms: number) => (now += ms), looks: () => looks };
 }
 
-describe('the quota of storage', () => {
-  test('counts folders and checkpoints, and what was admitted since they were measured', async () => {
+describe('the storage quota', () => {
+  test('counts folders and checkpoints, and what was admitted since the measurement', async () => {
     const folder = scratch();
     writeFileSync(join(folder, 'file'), Buffer.alloc(MB, 1));
     const { storage, looks } = storageOf(folder, { storageBytes: 4 * MB });
@@ -173,7 +173,7 @@ describe('the quota of storage', () => {
     expect(looks()).toBe(1);
   });
 
-  test('holds for many that ask at once, also while it is measured', async () => {
+  test('applies to concurrent callers, also during a measurement', async () => {
     const folder = scratch();
     writeFileSync(join(folder, 'file'), Buffer.alloc(MB, 1));
     const { storage, looks } = storageOf(folder, { storageBytes: 6 * MB });
@@ -182,7 +182,7 @@ describe('the quota of storage', () => {
     expect(looks()).toBe(1);
   });
 
-  test('is measured again after a minute, so that whoever has deleted files can go on', async () => {
+  test('is measured again after a minute, so that users who deleted files can continue', async () => {
     const folder = scratch();
     writeFileSync(join(folder, 'file'), Buffer.alloc(5 * MB, 1));
     const { storage, later, looks } = storageOf(folder, { storageBytes: 4 * MB });
@@ -198,7 +198,7 @@ describe('the quota of storage', () => {
     await storage.admit(ada);
   });
 
-  test('that is not set costs no measuring', async () => {
+  test('that is not set causes no measurement', async () => {
     const { storage, looks } = storageOf(scratch(), {});
     await storage.admit(ada, 1e15);
     expect(looks()).toBe(0);

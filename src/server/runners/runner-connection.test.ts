@@ -23,7 +23,7 @@ function assignmentThat(emit: RunnerTurn['emit']): ActiveTurn {
   return new ActiveTurn({ id: turn, emit } as RunnerTurn, 'cst_one');
 }
 
-test('a token that is revoked while an earlier message is written ends that message alone', async () => {
+test('a token that is revoked while an earlier message is written fails only that message', async () => {
   const found = uncaught();
   const writing = Promise.withResolvers<void>();
   const assignment = assignmentThat(() => writing.promise);
@@ -36,7 +36,7 @@ test('a token that is revoked while an earlier message is written ends that mess
   expect(found).toEqual([]);
 });
 
-test('a message that is out of order under a token that is no good is refused for its order', async () => {
+test('a message out of order with an invalid token is refused for its order', async () => {
   const found = uncaught();
   const assignment = assignmentThat(async () => {});
   await expect(assignment.addEvent(7, notice, revoked())).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
@@ -58,7 +58,7 @@ const whole = async (...[conversation, read]: Parameters<typeof readWholeTranscr
   return all;
 };
 
-test('a transcript is read part by part, and may be empty or not there', async () => {
+test('a transcript is read part by part, and can be empty or missing', async () => {
   expect(await whole('talk', told(['one\n', 'two\n']))).toBe('one\ntwo\n');
   expect(await whole('talk', told([]))).toBe('');
   expect(await whole('talk', async () => ({ found: false, text: 'x', parts: 3 }))).toBeUndefined();
@@ -66,7 +66,7 @@ test('a transcript is read part by part, and may be empty or not there', async (
   await expect(whole('talk', lost)).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
 });
 
-test('a runner that goes on without end is not listened to', async () => {
+test('a runner that sends endless parts is disconnected', async () => {
   const empty = async () => ({ found: true, text: '', parts: 1000 });
   await expect(whole('talk', empty)).rejects.toMatchObject({ code: 'RUNNER_PROTOCOL' });
   const dripping = async () => ({ found: true, text: 'x', parts: Number.MAX_SAFE_INTEGER });
@@ -76,7 +76,7 @@ test('a runner that goes on without end is not listened to', async () => {
   await expect(whole('talk', endless)).rejects.toMatchObject({ code: 'TOO_LARGE' });
 });
 
-test('a transcript is sent in parts, and a runner that answers what it cannot know is not believed', async () => {
+test('a transcript is sent in parts, and a runner with impossible answers is disconnected', async () => {
   const text = `${'\u{1f40d}'.repeat(300_000)}\n`;
   const stored = (said: string) => ({ length: said.length, text: Readable.from([said.slice(0, 99), said.slice(99)]) });
   let received = '';

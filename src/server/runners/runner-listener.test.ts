@@ -54,7 +54,7 @@ async function ask(gate: RunnerListener, path: string, token?: string, bytes?: n
   return await promise;
 }
 
-test('behind it are models and the session’s own MCP server, the latter for its own tokens alone, and nothing else', async () => {
+test('it reaches models and the session’s own MCP server, the latter only with its own tokens, and nothing else', async () => {
   const gate = await open();
   expect(await ask(gate, '/anthropic/v1/messages')).toEqual({ status: 200, body: 'model for rnr_one' });
   expect(await ask(gate, '/mcp', 'cst_good')).toEqual({ status: 200, body: `mcp for ${binding.session}` });
@@ -64,7 +64,7 @@ test('behind it are models and the session’s own MCP server, the latter for it
   expect((await ask(gate, '/mcp/../v1/sessions', 'cst_good')).status).toBe(404);
 });
 
-test('after a restart it is there again, in the same place', async () => {
+test('after a restart it listens again, at the same path', async () => {
   const gate = await open();
   const { folder } = gate;
   await gate.restart();
@@ -90,7 +90,7 @@ function begun(gate: RunnerListener, bytes: number) {
   return { answered: promise, leave: () => asked.destroy() };
 }
 
-test('messages that never end are held up to a sum of bytes, and leave room when they go', async () => {
+test('messages that never end wait at a total of bytes, and free it when they disconnect', async () => {
   const gate = await open();
   const all = Array.from({ length: 6 }, () => begun(gate, 15 * PIECE));
   expect(await Promise.race(all.map(({ answered }) => answered))).toBe(429);
@@ -98,7 +98,7 @@ test('messages that never end are held up to a sum of bytes, and leave room when
   await expect.poll(async () => (await ask(gate, '/mcp', 'cst_good', 16 * PIECE)).status).toBe(200);
 });
 
-test('a message of 300,000 parts goes no further', async () => {
+test('a message of 300,000 parts is not forwarded', async () => {
   const gate = await open();
   const { promise, resolve } = Promise.withResolvers<number | undefined>();
   const asked = request({
@@ -110,7 +110,7 @@ test('a message of 300,000 parts goes no further', async () => {
   expect(await promise).toBe(413);
 });
 
-test('a message that tells no length is read no further than one may go', async () => {
+test('a message without a length is read only up to the limit', async () => {
   const gate = await open();
   const { status, body } = await ask(gate, '/mcp', 'cst_good', 16 * PIECE);
   expect([status, body.length]).toEqual([200, `mcp for ${binding.session}`.length + 16 * PIECE]);

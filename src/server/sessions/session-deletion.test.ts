@@ -39,7 +39,7 @@ function leaveFiles({ path }: FileStorage, key: string): void {
 
 const agentsIn = ({ path }: FileStorage) => readdirSync(join(path, 'agents')).toSorted();
 
-it('of a session that another server has deleted are removed when this one starts, and nothing else is', async () => {
+it('of a session that another server has deleted are removed when this one starts, and no others', async () => {
   const [shared, here, there] = [await opened(), await opened(), await opened()];
   const first = await server(shared, here);
   const keys = ['deleted', 'kept'];
@@ -59,7 +59,7 @@ it('of a session that another server has deleted are removed when this one start
   await vi.waitFor(() => expect(agentsIn(here)).toEqual(['another', 'kept'].map(folderName).toSorted()), 10_000);
 });
 
-it('are not found by a later session with the same key, and stay for the same one', async () => {
+it('are not visible to a later session with the same key, and stay for the same one', async () => {
   const here = await opened();
   const of = (storage: string) => new OrphanedFiles({ documents: here.documents, dataDir: here.path, storage });
   const [one, other] = [of('one'), of('another')];

@@ -27,7 +27,7 @@ async function opened(beforeLock: (storage: FileStorage) => Promise<unknown> = a
   return { storage, host, taken, dataDir };
 }
 
-test('a session whose lock was in doubt while it was opened is there again when the lock is', async () => {
+test('a session whose lock was uncertain while it was opened is available again when the lock is', async () => {
   const { storage, host, taken } = await opened();
   const last = storage.events.last.bind(storage.events);
   vi.spyOn(storage.events, 'last').mockImplementationOnce(async (key) => {
@@ -43,7 +43,7 @@ test('a session whose lock was in doubt while it was opened is there again when 
   expect(taken).toHaveLength(1);
 });
 
-test('a session that was changed or deleted before its lock could be had is what it is by then', async () => {
+test('a session that was changed or deleted before its lock was acquired is in its current state', async () => {
   let change = async (_storage: FileStorage): Promise<unknown> => undefined;
   const { storage, host, taken, dataDir } = await opened((whole) => change(whole));
   const { session } = await host.create('local', {});

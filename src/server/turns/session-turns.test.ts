@@ -61,7 +61,7 @@ function turnsOn(
   return new SessionTurns(parts);
 }
 
-test('of two prompts with one key at once, one is run, however long storage takes for the other', async () => {
+test('of two concurrent prompts with one key, one runs, however long storage takes for the other', async () => {
   const over = Promise.withResolvers<void>();
   let reads = 0;
   const { documents, kept } = memory(async () => {
@@ -79,7 +79,7 @@ test('of two prompts with one key at once, one is run, however long storage take
   expect([...kept.keys()].filter((id) => id.includes('/trn_'))).toHaveLength(1);
 });
 
-test('a retry after the turn has ended gets that turn; the same key for another prompt is a conflict', async () => {
+test('a retry after the turn has ended returns that turn; the same key with another prompt is a conflict', async () => {
   const { documents, kept } = memory();
   const request = { prompt: 'hello', by: 'local', agent: 'claude', idempotencyKey: 'once' } as const;
   const turns = turnsOn(documents, async () => 1);
@@ -112,7 +112,7 @@ test('a retry after an upgrade gets its turn, and prompts with other tools are o
   await expect(next.prompt({ ...request, tools: [] })).rejects.toMatchObject(conflict);
 });
 
-test('a turn whose beginning cannot be written down has failed, and nobody finds it running', async () => {
+test('a turn whose start cannot be stored has failed, and is not listed as running', async () => {
   const { documents, kept } = memory();
   const told: SessionEventBody[] = [];
   const turns = turnsOn(documents, async (event) => {
@@ -129,7 +129,7 @@ test('a turn whose beginning cannot be written down has failed, and nobody finds
   expect(told).toMatchObject([{ type: 'turn_ended', turn, status: 'failed' }]);
 });
 
-test('a caller’s signal is let go with the turn', async () => {
+test('the listener on a caller’s signal is removed with the turn', async () => {
   const turns = turnsOn(memory().documents, async () => 1);
   const { signal } = new AbortController();
   const { ended } = await turns.prompt({ prompt: 'hello', by: 'local', agent: 'claude', signal });
@@ -137,7 +137,7 @@ test('a caller’s signal is let go with the turn', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
-test('a prompt that waits says how many are before it and which one runs, in its log and when it is asked', async () => {
+test('a waiting prompt says how many are before it and which one runs, in its log and on request', async () => {
   const told: SessionEventBody[] = [];
   const may = Promise.withResolvers<void>();
   const turns = turnsOn(

@@ -6,7 +6,7 @@ afterEach(() => {
 });
 
 describe('loading SQLite', () => {
-  it('holds back its own warning, lets others through, and leaves the process as it was', () => {
+  it('suppresses its own warning, passes others on, and leaves the process unchanged', () => {
     const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const before = process.emitWarning;
     const load = process.getBuiltinModule;
@@ -52,8 +52,8 @@ async function slowDisk() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('waiting for the disk in groups', () => {
-  it('serves all who asked before the flush began with one, and those who ask later with the next', async () => {
+describe('shared flushes', () => {
+  it('serve all callers from before the flush with one, and later ones with the next', async () => {
     const { begun, sync } = await slowDisk();
     const ended: string[] = [];
     const ask = (name: string) => sync.flushed().then(() => ended.push(name));
@@ -72,7 +72,7 @@ describe('waiting for the disk in groups', () => {
     expect(ended).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('tells a failure to those who waited for it, and to no others', async () => {
+  it('report a failure to their callers, and to no others', async () => {
     const { begun, sync } = await slowDisk();
     const first = sync.flushed();
     await turn();
@@ -85,8 +85,8 @@ describe('waiting for the disk in groups', () => {
   });
 });
 
-describe('waiting for the disk alone', () => {
-  it('has a quick disk flush at once, as long as nobody else asks', async () => {
+describe('flushes of one caller', () => {
+  it('flush a fast disk at once, while nobody else asks', async () => {
     const { begun, sync, state } = disk();
     state.flushMs = 0.1;
     for (let round = 0; round < 3; round++) {
@@ -107,7 +107,7 @@ describe('waiting for the disk alone', () => {
     await Promise.all(both);
   });
 
-  it('goes to another thread once the disk was slow, and comes back to a quick one later', async () => {
+  it('use another thread after the disk was slow, and return to this one for a fast disk', async () => {
     const { begun, sync, state } = await slowDisk();
     state.now += 2;
     const waiting = sync.flushed();
@@ -120,7 +120,7 @@ describe('waiting for the disk alone', () => {
     expect([state.flushedHere, begun.length]).toEqual([2, 1]);
   });
 
-  it('tells its failure', async () => {
+  it('report their failure', async () => {
     const { sync, state } = disk();
     state.problem = new Error('disk');
     await expect(sync.flushed()).rejects.toThrow('disk');

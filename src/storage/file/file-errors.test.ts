@@ -17,12 +17,12 @@ describe('a failure of storage', () => {
     expect(error).toMatchObject({ code: 'STORAGE_FAILED', message, cause, details: { path: '/data/x' } });
   });
 
-  it('goes by the first part of SQLite’s extended codes', () => {
+  it('uses the primary part of SQLite’s extended codes', () => {
     expect(storageFailed('read', '/data/x', sqlite(11 | (2 << 8))).details.reason).toBe('SQLITE_CORRUPT');
     expect(storageFailed('read', '/data/x', sqlite(99)).message).toContain('SQLite 99');
   });
 
-  it('stays the error that it is', () => {
+  it('is not converted twice', () => {
     const error = new CellaError('KEY_BUSY', 'busy');
     expect(storageFailed('read', '/data/x', error)).toBe(error);
   });

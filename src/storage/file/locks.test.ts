@@ -8,7 +8,7 @@ import { FileStorage } from './file-storage.ts';
 const folder = mkdtempSync(join(tmpdir(), 'cella-locks-'));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it('a lock whose release failed is let go of again, by itself', async () => {
+it('a lock whose release failed is released again automatically', async () => {
   await using storage = await FileStorage.open(folder);
   const lock = await storage.locks.acquire('agent');
   const full = vi.spyOn(Database.prototype, 'write').mockRejectedValueOnce(new Error('the disk is full'));

@@ -15,7 +15,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const unseen = '7-1-abc-1-abcdef';
 
 describe('the file of a process', () => {
-  it('tells that its owner lives, until it is closed', () => {
+  it('shows that its owner is alive, until it is closed', () => {
     const [one, other] = [new ProcessLiveness(folder), new ProcessLiveness(folder)];
     expect(other.isAlive(one.ownId)).toBe(true);
     expect(one.ownId).toBe(one.ownId);
@@ -28,7 +28,7 @@ describe('the file of a process', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('is what counts where the pid says nothing', () => {
+  it('decides if the pid is not conclusive', () => {
     const liveness = new ProcessLiveness(folder);
     expect(liveness.isAlive(unseen)).toBe(false);
     expect(existsSync(join(folder, unseen))).toBe(false);
@@ -40,13 +40,13 @@ describe('the file of a process', () => {
     expect(liveness.isAlive(unseen)).toBe(false);
   });
 
-  it('of a dead owner stays that, also while others look at it', () => {
+  it('of a dead owner stays unlocked, even while others check it', () => {
     using looking = new DatabaseSync(join(folder, unseen));
     looking.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
     expect(new ProcessLiveness(folder).isAlive(unseen)).toBe(false);
   });
 
-  it('is swept once its owner is dead, and not before', () => {
+  it('is removed once its owner is dead, and not before', () => {
     const liveness = new ProcessLiveness(folder);
     const { ownId: owner } = liveness;
     const held = '8-1-abc-1-abcdef';

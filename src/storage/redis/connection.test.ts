@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { refused, unreachable } from './connection.ts';
 
-it('a server that wants another password is not one to start', () => {
+it('a Redis that refuses the password is reported as such, not as unreachable', () => {
   for (const answer of ['WRONGPASS invalid username-password pair', 'NOAUTH Authentication required.']) {
     const { code, message } = refused('redis://host:1', answer);
     expect(code).toBe('STORAGE_UNREACHABLE');

@@ -11,4 +11,4 @@ describe('the sets of deps', depsSets);
 describe('the installers of deps', depsInstallers);
 describe('packages for another Python, without an installer', () => foreignContract('', /^cella$/));
 describe('an install that is stopped', depsStops);
-describe('deps, changed by several at once', depsTogether);
+describe('deps, changed by several callers at once', depsTogether);

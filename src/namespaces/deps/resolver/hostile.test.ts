@@ -57,7 +57,7 @@ async function fromIndex(filenames: readonly string[]) {
 const MUCH = 400_000;
 const MB = 1024 * 1024;
 
-describe('a hostile package does not hold the host up', () => {
+describe('a hostile package does not block the host', () => {
   it('with blanks within a line of its metadata', () => {
     const text = `Name: a\nVersion: 1\nSummary: x${' '.repeat(MUCH)}x\nRequires-Dist: b  \n`;
     expect(parseMetadata(text)).toMatchObject({ name: 'a', requires: ['b'] });
@@ -99,7 +99,7 @@ describe('a hostile package does not hold the host up', () => {
   });
 });
 
-describe('a hostile index does not', () => {
+describe('a hostile index cannot', () => {
   it('make the host multiply the tags of a wheel', async () => {
     const many = Array.from({ length: 2000 }, () => 'a').join('.');
     expect(parseFileName(`a-1-${many}-${many}-${many}.whl`, 'a')).toBeUndefined();
@@ -113,7 +113,7 @@ describe('a hostile index does not', () => {
     expect(`${reason}${said.join('')}`).not.toContain('\u001b');
   });
 
-  it('hold the host up with text in which no URL is', () => {
+  it('block the host with text without a URL', () => {
     const source = PackageSource.parse({ index: 'https://user:hush@127.0.0.1/simple/' });
     const text = `${'a.'.repeat(MUCH)} https://user:hush@127.0.0.1/x`;
     expect(withoutSecrets(text, source)).toBe(`${'a.'.repeat(MUCH)} https://127.0.0.1/x`);

@@ -29,7 +29,7 @@ async function install(wheels: readonly Wheel[], requirements: string[], options
 }
 
 describe('versions are chosen so that', () => {
-  it('each is the newest that fits all', async () => {
+  it('each is the newest that meets all conditions', async () => {
     const wheels: Wheel[] = [
       ['top', { requires: ['low>=1', 'side'] }],
       ['side', { requires: ['low<3,!=2.5'] }],
@@ -38,7 +38,7 @@ describe('versions are chosen so that', () => {
     expect((await install(wheels, ['top'])).names).toEqual(['low-2.10', 'side-1.0.0', 'top-1.0.0']);
   });
 
-  it('an older one is taken where the newest does not go with the rest', async () => {
+  it('an older one is used if the newest conflicts with others', async () => {
     const wheels: Wheel[] = [
       ['app', { version: '2.0', requires: ['low>=2'] }],
       ['app', { version: '1.0', requires: ['low'] }],
@@ -49,7 +49,7 @@ describe('versions are chosen so that', () => {
     expect((await install(wheels, ['app', 'other'])).names).toEqual(['app-1.0', 'low-1.0', 'other-1.0.0']);
   });
 
-  it('what cannot go together is told with who needs what', async () => {
+  it('conflicts are reported with the packages that require what', async () => {
     const wheels: Wheel[] = [
       ['a', { requires: ['low>=2'] }],
       ['b', { requires: ['low<2'] }],
@@ -60,7 +60,7 @@ describe('versions are chosen so that', () => {
     expect(reason).toBe('no version of low fits all: a 1.0.0 needs low>=2, b 1.0.0 needs low<2');
   });
 
-  it('the search has an end, which is told', async () => {
+  it('the search has a limit, which is reported', async () => {
     const many = Array.from({ length: 30 }, (_, at) => `1.${at}`);
     const wheels: Wheel[] = [
       ...many.map((version): Wheel => ['a', { version, requires: ['b'] }]),
@@ -72,7 +72,7 @@ describe('versions are chosen so that', () => {
     expect(reason).toContain('no version of c is >=2');
   });
 
-  it('prereleases are for whoever asks, or where there is nothing else', async () => {
+  it('prereleases are used on request, or if there is nothing else', async () => {
     const wheels: Wheel[] = [
       ['a', { version: '1.0' }],
       ['a', { version: '2.0b1' }],
@@ -82,7 +82,7 @@ describe('versions are chosen so that', () => {
     expect((await install(wheels, ['a>=2.0b1'])).names).toEqual(['a-2.0b1']);
   });
 
-  it('extras bring what they need, also where they are asked for later or by themselves', async () => {
+  it('extras add their requirements, also if they are requested later or by themselves', async () => {
     const wheels: Wheel[] = [
       ['a', { requires: ['b; extra == "fast"', 'a[fast]; extra == "all"', 'c; extra == "no"'] }],
       ['later', { requires: ['a[all]'] }],
@@ -93,7 +93,7 @@ describe('versions are chosen so that', () => {
     expect((await install(wheels, ['a', 'later'])).names).toEqual(['a-1.0.0', 'b-1.0.0', 'later-1.0.0']);
   });
 
-  it('markers are those of the Python that it is for', async () => {
+  it('markers are evaluated for the target Python', async () => {
     const wheels: Wheel[] = [
       [
         'a',
@@ -115,7 +115,7 @@ describe('versions are chosen so that', () => {
     ]);
   });
 
-  it('a version for another Python is passed over', async () => {
+  it('a version for another Python is skipped', async () => {
     const wheels: Wheel[] = [
       ['a', { version: '2.0', requiresPython: '>=3.13' }],
       ['a', { version: '1.0' }],
@@ -125,7 +125,7 @@ describe('versions are chosen so that', () => {
     expect(reason).toBe('a 2.0 needs Python >=3.13, and this is 3.12.4');
   });
 
-  it('two packages that need each other are both there', async () => {
+  it('two packages that require each other are both installed', async () => {
     expect(
       (
         await install(
@@ -143,7 +143,7 @@ describe('versions are chosen so that', () => {
 describe('a wheel', () => {
   const native = 'cp312-cp312-musllinux_1_2_x86_64';
 
-  it('with native code is taken by the Python that it is for, before a pure one', async () => {
+  it('with native code is preferred by a suitable Python', async () => {
     const wheels: Wheel[] = [
       ['a', { tag: native, files: { 'a.so': 'x' } }],
       ['a', { files: { 'pure.py': '' } }],
@@ -187,7 +187,7 @@ describe('a wheel', () => {
     expect(reason).toContain(why);
   });
 
-  it('has its parts in their places', async () => {
+  it('is unpacked to the right places', async () => {
     const data = 'a-1.0.0.data';
     const files = {
       [`${data}/purelib/pure.py`]: '1',
@@ -204,7 +204,7 @@ describe('a wheel', () => {
     expect((await stat(join(target, 'bin/run-a'))).mode & 0o111).toBe(0o111);
   });
 
-  it('with a file where another has a folder is refused', async () => {
+  it('with a file in place of another’s folder is refused', async () => {
     const { reason } = await install(
       [
         ['a', { requires: ['b'], files: { same: '' } }],
@@ -215,7 +215,7 @@ describe('a wheel', () => {
     expect(reason).toContain('cannot be unpacked');
   });
 
-  it('has its programs, and no other', async () => {
+  it('installs its scripts, and no others', async () => {
     const entries = [
       '[console_scripts]',
       'say-it = a.cli:main',
@@ -238,7 +238,7 @@ describe('a wheel', () => {
     ['packages', { packages: 1 }, 'more than 1 packages'],
     ['files', { files: 3 }, 'more than 3 files'],
     ['needs', { maxRequirements: 1 }, 'more than 1 things'],
-  ])('is bounded: %s', async (_what, limits, why) => {
+  ])('has limits: %s', async (_what, limits, why) => {
     const { reason } = await install(
       [
         ['a', { requires: ['b'] }],
@@ -251,7 +251,7 @@ describe('a wheel', () => {
   });
 });
 
-describe('what is not there is told as it is:', () => {
+describe('the real reason is reported:', () => {
   it.each([
     ['no such package', [], 'nothing', 'there is no package nothing'],
     ['no such version', [['a'], ['a', { version: '2.0' }]], 'a>=9', 'no version of a is >=9: there are 2.0, 1.0.0'],
@@ -266,7 +266,7 @@ describe('what is not there is told as it is:', () => {
     expect(reason).toContain(why);
   });
 
-  it('an own need of a package', async () => {
+  it('a requirement of the package itself', async () => {
     const { reason } = await install([['a', { requires: ['b>=2'] }], ['b']], ['a']);
     expect(reason).toBe('a 1.0.0 needs b>=2: no version of b is >=2: there are 1.0.0');
   });

@@ -5,7 +5,7 @@ import { parseIndexPage } from './package-index.ts';
 const base = new URL('https://index.example/simple/tiny/');
 
 describe('the page of a package', () => {
-  it('in HTML is read with all that it says', () => {
+  it('in HTML is parsed completely', () => {
     const html = `<!DOCTYPE html><html><head><base href="https://files.example/a/"></head><body>
       <a HREF='../tiny-1.0-py3-none-any.whl#sha256=ABC1' data-requires-python="&gt;=3.9" data-core-metadata="sha256=ff">tiny-1.0-py3-none-any.whl</a><br>
       <a data-requires-python=">=3.9,<4" data-yanked="broken &amp; worse" href=tiny-2.0.tar.gz> tiny-2.0.tar.gz </a>
@@ -30,7 +30,7 @@ describe('the page of a package', () => {
     ]);
   });
 
-  it('in JSON is read with all that it says', () => {
+  it('in JSON is parsed completely', () => {
     const files = [
       {
         filename: 'a.whl',
@@ -51,11 +51,11 @@ describe('the page of a package', () => {
     ]);
   });
 
-  it.each(['', '{}', '[]', '{"files": [{"filename": 1}]}', 'null'])('%j is none', (text) => {
+  it.each(['', '{}', '[]', '{"files": [{"filename": 1}]}', 'null'])('%j is not such a page', (text) => {
     expect(parseIndexPage(text, 'application/json', base)).toBeUndefined();
   });
 
-  it('whatever comes in its place, reading it ends', () => {
+  it('parsing ends for any input', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         parseIndexPage(`<a href="${text}">${text}</a><a ${text}>`, 'text/html', base);

@@ -48,7 +48,7 @@ describe('versions', () => {
     ['1.0-1', '1.0.post1'],
     ['1.0.rev', '1.0.post0'],
     ['1.0+UBUNTU-1', '1.0+ubuntu.1'],
-  ])('%s and %s are one', (one, other) => {
+  ])('%s and %s are equal', (one, other) => {
     expect(compareVersions(version(one), version(other))).toBe(0);
   });
 
@@ -56,17 +56,17 @@ describe('versions', () => {
     expect(parseVersion(text)).toBeUndefined();
   });
 
-  it('numbers of any length are told apart', () => {
+  it('numbers of any length are compared exactly', () => {
     expect(compareVersions(version('20240312123456789'), version('20240312123456788'))).toBe(1);
   });
 
-  it('know their prereleases', () => {
+  it('know whether they are prereleases', () => {
     expect(
       ['1.0', '1.0.post1', '1.0a1', '1.0.dev1', '1.0.post1.dev1'].map((text) => isPrerelease(version(text))),
     ).toEqual([false, false, true, true, true]);
   });
 
-  it('have one order, whatever they are', () => {
+  it('have a total order', () => {
     fc.assert(
       fc.property(versions, versions, versions, (a, b, c) => {
         const [one, two, three] = [version(a), version(b), version(c)].toSorted(compareVersions) as [
@@ -110,7 +110,7 @@ describe('conditions', () => {
     ['2!1.0', '>1.0'],
     ['1.0', '===1.0'],
     ['1.0', ''],
-  ])('%s fits %j', (version, conditions) => {
+  ])('%s meets %j', (version, conditions) => {
     expect(fits(version, conditions)).toBe(true);
   });
 
@@ -132,11 +132,11 @@ describe('conditions', () => {
     ['1.0', '=1.0'],
     ['1.0', '>=1.*'],
     ['1.0', '==1.0a1.*'],
-  ])('%s does not fit %j', (version, conditions) => {
+  ])('%s does not meet %j', (version, conditions) => {
     expect(fits(version, conditions)).toBe(false);
   });
 
-  it('say whether prereleases are asked for', () => {
+  it('say whether they allow prereleases', () => {
     expect(wantsPrereleases(['>=2.0b1'])).toBe(true);
     expect(wantsPrereleases(['>=2.0', '!=2.1rc1'])).toBe(false);
   });

@@ -5,7 +5,7 @@ import { checkInterpreter, wheelTags } from './python-target.ts';
 const alpine = { tag: 'cp312-x86_64', version: [3, 12], platforms: ['musllinux_1_2_x86_64', 'linux_x86_64'] } as const;
 
 describe('the wheels that a Python takes', () => {
-  it('are its own first, then those for all of them, then pure ones', () => {
+  it('are its own first, then those for any Python, then pure ones', () => {
     const tags = wheelTags(alpine);
     const order = [
       ...['cp312-cp312-musllinux_1_2_x86_64', 'cp312-abi3-musllinux_1_2_x86_64', 'cp312-cp312-linux_x86_64'],
@@ -26,19 +26,19 @@ describe('the wheels that a Python takes', () => {
     }
   });
 
-  it('without threads’ lock are not those of the stable ABI', () => {
+  it('without the GIL are not those of the stable ABI', () => {
     const tags = wheelTags({ tag: 'cp313t-x86_64', version: [3, 13], platforms: ['linux_x86_64'] });
     expect(tags).toContain('cp313-cp313t-linux_x86_64');
     expect(tags.filter((tag) => tag.includes('abi3'))).toEqual([]);
   });
 
-  it('in WebAssembly are pure ones alone', () => {
+  it('in WebAssembly are only pure ones', () => {
     const tags = wheelTags({ tag: 'cp314-wasm32', version: [3, 14], platforms: [] });
     expect(tags.filter((tag) => !tag.endsWith('-none-any'))).toEqual([]);
   });
 });
 
-describe('what an image says of its Python', () => {
+describe('the facts that an image reports', () => {
   it.each([
     ['a tag that is a path', { ...alpine, tag: 'cp312-x/../../etc' }],
     ['a tag that hides', { ...alpine, tag: '.building' }],
@@ -48,7 +48,7 @@ describe('what an image says of its Python', () => {
     expect(() => checkInterpreter(interpreter)).toThrow(expect.objectContaining({ code: 'PYTHON_NOT_FOUND' }));
   });
 
-  it('is taken where it is an answer', () => {
+  it('are used if they are valid', () => {
     expect(checkInterpreter(alpine)).toBe(alpine);
     const musl = { ...alpine, tag: 'cp312-x86_64-musl_1.2' };
     expect(checkInterpreter(musl)).toBe(musl);
@@ -63,7 +63,7 @@ describe('names of files', () => {
     expect(parseFileName(text, 'tiny-a')).toMatchObject({ name: 'tiny-a', versionText: '1.0', wheel: { tags } });
   });
 
-  it('a source is one of the package that it is looked for', () => {
+  it('a source must belong to the requested package', () => {
     expect(parseFileName('tiny-a-1.0.tar.gz', 'tiny-a')).toMatchObject({ versionText: '1.0', wheel: undefined });
     expect(parseFileName('tiny-a-1.0.tar.gz', 'tiny')).toBeUndefined();
   });

@@ -32,7 +32,7 @@ async function unzip(bytes: Uint8Array): Promise<Record<string, string>> {
 const read = (...files: ZipFile[]) => unzip(makeZip(files));
 
 describe('a zip', () => {
-  it('gives back what was put in', async () => {
+  it('returns the packed files', async () => {
     const text = fc.string({ unit: 'binary-ascii', maxLength: 2000 });
     const file = fc.record({
       path: fc.stringMatching(/^[a-z]{1,8}(\/[a-z]{1,8}){0,3}$/),
@@ -47,7 +47,7 @@ describe('a zip', () => {
     );
   });
 
-  it('that somebody has changed gives what it held or fails, and does nothing else', async () => {
+  it('that was changed returns its contents or fails, and nothing else', async () => {
     const whole = makeZip([
       { path: 'a.py', content: 'print(1)\n'.repeat(50), deflated: true },
       { path: 'b/c.py', content: 'x' },
@@ -99,7 +99,7 @@ describe('a zip', () => {
     await expect(read({ path: 'tiny.py', content: 'some content', deflated: true, ...lie })).rejects.toThrow(why);
   });
 
-  it('with a bomb in it that says it is small is refused before it has gone off', async () => {
+  it('with a bomb that claims to be small is refused in time', async () => {
     const bomb = { path: 'bomb', content: Buffer.alloc(16 * MB), deflated: true, bytes: 10 };
     await expect(read(bomb)).rejects.toThrow('damaged');
   });
