@@ -20,6 +20,7 @@ const KINDS: Partial<Record<ErrorCode, RefusalKind>> = {
   RATE_LIMITED: 'rate',
   APPROVAL_REFUSED: 'permission',
   BYPASS_REFUSED: 'permission',
+  FOLDER_REPLACED: 'path',
 };
 /** Invalid requests change nothing, and anyone can repeat them quickly, so they are recorded like refusals. */
 const INVALID: ReadonlySet<ErrorCode> = new Set([

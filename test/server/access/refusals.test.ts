@@ -1,7 +1,10 @@
 /** What was refused is in the audit log and in a metric, and nobody can fill the log by being refused. */
 
+import { chmodSync, mkdirSync, renameSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type AuditRecord, type RefusalKind, refusalKinds } from '../../../src/protocol/access-models.ts';
+import { scratchFolder } from '../../support/kernels/session.ts';
 import { agentServer, hostileRunner, namedPrograms, prompt } from '../../support/servers/agent-server.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
 import type { TestServer } from '../../support/servers/server.ts';
@@ -59,6 +62,28 @@ describe('refused attempts are in the audit log and counted', () => {
     const entries = await refusalsOf('path');
     expect(entries).toHaveLength(2);
     expect(entries[0]).toMatchObject({ session: id, action: 'file.write', target: '../x', userName: 'local' });
+  });
+
+  it('a link in the place of a session’s folder, also when a kernel starts there', async () => {
+    const folder = await scratchFolder();
+    const cwd = join(folder, 'own');
+    mkdirSync(cwd);
+    chmodSync(cwd, 0o777);
+    const { id } = await server.session({ agentKey: 'moved', cwd });
+    renameSync(cwd, `${cwd}-away`);
+    symlinkSync('/etc', cwd);
+    const before = await countOf('path');
+    for (const call of [`GET /v1/sessions/${id}/files`, `POST /v1/sessions/${id}/execute`]) {
+      const body = call.startsWith('POST') ? { code: '1' } : undefined;
+      expect((await server.call(call, { body })).status).toBe(409);
+    }
+    expect(await countOf('path')).toBe(before + 2);
+    const entry = { outcome: 'refused', session: id, code: 'FOLDER_REPLACED' };
+    const entries = (await refusalsOf('path')).filter(({ session }) => session === id);
+    expect(entries).toMatchObject([
+      { ...entry, action: 'get /v1/sessions/{id}/files' },
+      { ...entry, action: 'session.execute' },
+    ]);
   });
 
   it('attempts of a session’s code: invalid frames, unknown calls', async () => {
