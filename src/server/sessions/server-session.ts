@@ -85,7 +85,7 @@ export class ServerSession {
       lease: this.#lease,
       definition: current,
       ownerId: definition.ownerId,
-      checkOpen: () => this.#ending.checkOpen(),
+      lock,
       onEnded: () => void this.#trimmer.afterExecution().catch(() => {}), // retried after the next execution
     });
     this.#background = new BackgroundRecorder({

@@ -157,7 +157,7 @@ export function isHeldByOther(error: unknown): boolean {
 }
 
 /** Nothing starts until it is known who holds the lock. */
-function ownershipUncertain(): CellaError {
+export function ownershipUncertain(): CellaError {
   const message = 'Storage has not answered for so long that another server may have this session by now.';
   return new CellaError('STORAGE_UNREACHABLE', message, { details: { retryAfterMs: RETRY_AFTER_MS } });
 }

@@ -9,6 +9,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { ExecutionResult, InputRequestEvent, ResultEvent } from '../../protocol/execution-events.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
+import type { Lock } from '../../storage/contract.ts';
 import { ExecutionRecorder, startedEvent, toExecuteOptions } from '../events/execution-recorder.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
@@ -17,6 +18,7 @@ import { fingerprint, type IdempotencyStore, IdempotentRequests } from './idempo
 import type { KernelLease } from './kernel-lease.ts';
 import { ExecutionOutcomes, ServerExecution } from './server-execution.ts';
 import type { CurrentDefinition } from './session-definitions.ts';
+import { ownershipUncertain } from './session-ending.ts';
 import type { ExecutionHandle, ServerExecuteOptions, SessionServices } from './session-types.ts';
 
 interface SessionExecutionsParts {
@@ -27,8 +29,8 @@ interface SessionExecutionsParts {
   readonly lease: KernelLease;
   readonly definition: Pick<CurrentDefinition, 'settings'>;
   readonly ownerId: string;
-  /** Throws if nothing may start. */
-  readonly checkOpen: () => void;
+  /** Nothing is accepted while it is uncertain who holds it. */
+  readonly lock: Pick<Lock, 'held'>;
   /** Called after each execution. */
   readonly onEnded: () => void;
 }
@@ -98,9 +100,7 @@ export class SessionExecutions {
 
   /** Resolves when the code is accepted. A retry with the same Idempotency-Key joins what runs, or gets its result. */
   async execute(code: string, options: ServerExecuteOptions): Promise<ExecutionHandle> {
-    const { checkOpen, services } = this.#parts;
-    checkOpen();
-    if (services.draining()) throw drainingError();
+    this.#checkAccepting();
     if (options.idempotencyKey !== undefined) return await this.#executeOnce(code, options, options.idempotencyKey);
     const execution = new ServerExecution(code, options);
     this.submit(execution);
@@ -139,9 +139,8 @@ export class SessionExecutions {
 
   /** For a caller in this process. */
   submit(execution: ServerExecution): void {
-    const { services, checkOpen, onEnded } = this.#parts;
-    checkOpen();
-    this.#checkOpen();
+    const { services, onEnded } = this.#parts;
+    this.#checkAccepting();
     const place = this.#enterQueue(execution);
     services.counters.queued++;
     const cancel = () => execution.fail(cancelledError());
@@ -191,6 +190,11 @@ export class SessionExecutions {
     this.#closed ??= why;
     this.stop();
     await this.idle();
+  }
+
+  #checkAccepting(): void {
+    this.#checkOpen();
+    if (!this.#parts.lock.held) throw ownershipUncertain();
   }
 
   #checkOpen(): void {
