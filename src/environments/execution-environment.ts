@@ -1,6 +1,6 @@
 /** The environment of one session's agent and its runner: prepares it, sends prompts, reads and watches its files. */
 
-import { dirname, join } from 'node:path/posix';
+import { basename, dirname } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
 import { SerialQueue } from '../lib/queues.ts';
@@ -293,29 +293,39 @@ function checkedName(name: string): AgentName {
 
 /** Writes the files of a profile that the workspace does not have yet. */
 export async function writeMissingFiles(
-  environment: Environment,
+  environment: Pick<Environment, 'listFiles' | 'writeFiles'>,
   { files = {} }: AgentProfile,
 ): Promise<readonly FileWritten[]> {
-  const folders = new Set(Object.keys(files).map(dirname));
-  const there = new Set<string>();
-  for (const folder of folders) for (const name of await namesIn(environment, folder)) there.add(join(folder, name));
-  const missing = Object.entries(files).filter(([path]) => !there.has(path));
-  return await environment.writeFiles(
-    missing.map(([path, content]) => ({
-      path,
-      content: typeof content === 'string' ? content : Buffer.from(content.base64, 'base64'),
-    })),
-  );
+  const written: FileWritten[] = [];
+  const missing: FileWrite[] = [];
+  const byFolder = Map.groupBy(Object.entries(files), ([path]) => dirname(path));
+  for (const [folder, inFolder] of byFolder) {
+    const names = await namesIn(environment, folder).catch(asCellaError);
+    for (const [path, content] of inFolder) {
+      // A folder that cannot be listed may have the file.
+      if (names instanceof CellaError) written.push({ path, ok: false, error: names });
+      else if (!names.has(basename(path))) missing.push({ path, content: contentOf(content) });
+    }
+  }
+  return [...written, ...(await environment.writeFiles(missing))];
 }
 
-async function namesIn(environment: Environment, folder: string): Promise<string[]> {
+function contentOf(content: NonNullable<AgentProfile['files']>[string]): string | Uint8Array {
+  return typeof content === 'string' ? content : Buffer.from(content.base64, 'base64');
+}
+
+async function namesIn(environment: Pick<Environment, 'listFiles'>, folder: string): Promise<Set<string>> {
   try {
-    return (await environment.listFiles(folder, '*')).map(({ path }) => path);
+    return new Set((await environment.listFiles(folder, '*')).map(({ path }) => path));
   } catch (error) {
-    // The folder does not exist yet. If a later write there fails, that error says so.
-    if (error instanceof CellaError) return [];
+    if (error instanceof CellaError && error.code === 'NOT_FOUND') return new Set();
     throw error;
   }
+}
+
+function asCellaError(error: unknown): CellaError {
+  if (error instanceof CellaError) return error;
+  throw error;
 }
 
 /** Yields once for all changes since the last time, with a pause of `restMs` in between. */

@@ -5,7 +5,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
-import { folderId } from '../sandbox/named-folders.ts';
 import { fileRights } from '../sandbox/sandbox-user.ts';
 import {
   BaseEnvironment,
@@ -24,7 +23,7 @@ import {
   type EnvironmentRoots,
   type MappedFolder,
   pathInside,
-  realFolder,
+  sameFolder,
 } from './files/environment-files.ts';
 import type { FilesRoot } from './files/session-files.ts';
 import type { ByteSink, RunningProgram } from './kernel-host.ts';
@@ -162,18 +161,20 @@ export class SandboxEnvironment extends BaseEnvironment {
 
 /** How the host reaches the files of an environment that is not open. */
 function rootsOf(kind: SandboxEnvironment['kind'], { workspace, home }: EnvironmentFolders): EnvironmentRoots {
-  const rootOf = ({ host, inside }: MappedFolder): FilesRoot => {
-    const path = realFolder(host);
+  const rootOf = (folder: MappedFolder): FilesRoot => {
+    const { host: path, inside } = folder;
+    const id = sameFolder(folder);
     const rights = process.getuid?.() === 0 ? fileRights(path, home.host, kind === 'docker') : undefined;
-    return { path, inside, id: folderId(path), rights };
+    return { path, inside, id, rights };
   };
   return { workspace: rootOf(workspace), home: rootOf(home) };
 }
 
-function foldersOf({ onHost, paths }: EnvironmentSandbox): EnvironmentFolders {
+function foldersOf({ files, paths }: EnvironmentSandbox): EnvironmentFolders {
+  const folder = ({ path, id }: FilesRoot, inside: string) => ({ host: path, inside, ...(id && { id }) });
   return {
-    workspace: { host: realFolder(onHost.workspace), inside: paths.workspace },
-    home: { host: realFolder(onHost.home), inside: paths.home },
+    workspace: folder(files.workspace, paths.workspace),
+    home: folder(files.home, paths.home),
     app: paths.app,
     bundledMcp: `${paths.app}/mcp`,
   };
@@ -206,8 +207,6 @@ interface EnvironmentSandbox {
   readonly kind: 'sandbox' | 'docker';
   /** Paths inside the sandbox. */
   readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
-  /** The same folders on the host. */
-  readonly onHost: { readonly workspace: string; readonly home: string };
   /** How the host reaches their files. */
   readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
   /** Whether it can still run programs. */

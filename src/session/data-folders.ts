@@ -2,7 +2,7 @@
 
 import {
   chmodSync,
-  chownSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -159,7 +159,8 @@ function makeSubfolders({ path: own, root, uid, gid, owner }: KeyFolder): void {
     if (facts && !facts.isDirectory()) throw new CellaError('INVALID_OPTIONS', `dataDir: ${path} is not a folder.`);
     if (facts) continue;
     mkdirSync(path, { mode: 0o700 });
-    if (root) chownSync(path, ...(owner ?? ([uid, gid] as const)));
+    // Code of a fork may run here already, and may have put a link in the folder's place.
+    if (root) lchownSync(path, ...(owner ?? ([uid, gid] as const)));
   }
 }
 

@@ -3,11 +3,13 @@
 import { realpathSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { asError } from '../../lib/values.ts';
+import { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileChange } from '../../protocol/workspace-models.ts';
+import { checkFolderId } from '../../sandbox/named-folders.ts';
 import type { BasePaths, EnvironmentFileChange, FileEntry, FileWrite, FileWritten } from '../environment.ts';
 import { askerOf } from './file-limits.ts';
-import { invalidPath, partsOf, toFileError } from './file-paths.ts';
+import { folderReplaced, invalidPath, partsOf, toFileError } from './file-paths.ts';
 import { Glob } from './glob.ts';
 import { type FilesRoot, openFiles } from './session-files.ts';
 import { processWatches, watchTree } from './watch-tree.ts';
@@ -160,6 +162,8 @@ export const MappedFolder = z.strictObject({
   host: absolute,
   /** Path in the environment. */
   inside: absolute,
+  /** The identity that the folder had when the environment was created. */
+  id: FolderId.optional(),
 });
 export type MappedFolder = z.infer<typeof MappedFolder>;
 
@@ -185,6 +189,15 @@ export function realFolder(path: string): string {
     throw new CellaError('INVALID_OPTIONS', `There is no folder ${path}.`, { cause });
   }
   throw new CellaError('INVALID_OPTIONS', `${path} is not a folder.`);
+}
+
+/**
+ * The identity of a folder of a handle. Throws `FOLDER_REPLACED` if code has since replaced it, or a folder above it: a link there
+ * would lead the host anywhere.
+ */
+export function sameFolder({ host, id }: MappedFolder): FolderId {
+  if (realFolder(host) !== host) throw folderReplaced(host);
+  return checkFolderId(host, id);
 }
 
 /** How the host reaches the environment's folders. */

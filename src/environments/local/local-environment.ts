@@ -20,7 +20,13 @@ import {
   TERMINATED,
   writeStdin,
 } from '../environment.ts';
-import { type EnvironmentFolders, type MappedFolder, pathInside, realFolder } from '../files/environment-files.ts';
+import {
+  type EnvironmentFolders,
+  type MappedFolder,
+  pathInside,
+  realFolder,
+  sameFolder,
+} from '../files/environment-files.ts';
 import type { FilesRoot } from '../files/session-files.ts';
 
 export interface LocalOptions {
@@ -37,7 +43,11 @@ export interface LocalOptions {
 /** Set in the environment of every program, to find processes that an earlier host left behind. */
 const TAG_VARIABLE = 'CELLA_ENVIRONMENT';
 
-const rootOf = ({ host, inside }: MappedFolder): FilesRoot => ({ path: host, inside, id: folderId(host) });
+const rootOf = (folder: MappedFolder): FilesRoot => ({
+  path: folder.host,
+  inside: folder.inside,
+  id: sameFolder(folder),
+});
 
 type LocalState = { kind: 'running' } | { kind: 'left'; reason: string } | { kind: 'ended'; reason: string };
 
@@ -56,7 +66,10 @@ export class LocalEnvironment extends BaseEnvironment {
   }
 
   static async create({ workspace, home, app, bundledMcp, env }: LocalOptions): Promise<LocalEnvironment> {
-    const same = (path: string) => ({ host: realFolder(path), inside: realFolder(path) });
+    const same = (path: string): MappedFolder => {
+      const host = realFolder(path);
+      return { host, inside: host, id: folderId(host) };
+    };
     const folders: EnvironmentFolders = {
       workspace: same(workspace),
       home: same(home),

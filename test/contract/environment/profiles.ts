@@ -42,6 +42,14 @@ async function openIn({ kind, engine }: Where, outer: string): Promise<Environme
   return await SandboxEnvironment.create({ open: () => openAgentSandbox({ session, folders }) });
 }
 
+/** As another process that has the handle. */
+async function attach(environment: Environment): Promise<Environment> {
+  const handle = JSON.parse(JSON.stringify(environment.handle()));
+  if (environment.kind === 'local') return await LocalEnvironment.attach(handle);
+  const open = () => Promise.reject(new Error('no program was started'));
+  return await SandboxEnvironment.attach(handle, { open });
+}
+
 export function environmentProfilesContract(opened: () => Opened): void {
   const put = async (environment: Environment, paths: readonly string[]) => {
     const files = Object.fromEntries(paths.map((path) => [path, 'from a profile']));
@@ -112,16 +120,20 @@ os.symlink(outside, outer + "/a")`;
       expect(await python(environment, swap, { args: [outer, dirname(folder)] })).toMatchObject({ stderr: '' });
       const below = ['x', 'new/x'];
       const refused = below.map((path) => [path, false]);
+      const replaced = { code: 'FOLDER_REPLACED' };
       expect(await put(environment, below)).toEqual(refused);
+      await expect(attach(environment)).rejects.toMatchObject(replaced);
       check();
       unlinkSync(join(outer, 'a'));
       renameSync(join(outer, 'other'), join(outer, 'a'));
       expect(await put(environment, below)).toEqual(refused);
+      await expect(attach(environment)).rejects.toMatchObject(replaced);
       expect(readdirSync(join(outer, 'a', 'b'))).toEqual([]);
       // What is there again is used again.
       renameSync(join(outer, 'a'), join(outer, 'other'));
       renameSync(join(outer, 'away'), join(outer, 'a'));
       expect(await put(environment, below)).toEqual(below.map((path) => [path, true]));
+      expect(await (await attach(environment)).readFile('x')).toBe('from a profile');
     });
   });
 }
