@@ -16,6 +16,7 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server';
+import { toRequestWithBody } from '../lib/node-web.ts';
 import { readOwnFile } from '../lib/private-file.ts';
 import { messageOf, systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -74,7 +75,7 @@ async function handleRequest(
   outgoing.on('close', () => gone.abort());
   outgoing.on('error', () => {}); // the client has disconnected
   try {
-    await sendWebResponse(await answer(toWebRequest(incoming, gone.signal)), incoming, outgoing);
+    await sendWebResponse(await answer(toRequestWithBody(incoming, gone.signal)), incoming, outgoing);
   } catch (error) {
     if (!gone.signal.aborted) log(`unexpected error: ${error instanceof Error ? error.stack : String(error)}`);
     if (!outgoing.headersSent) outgoing.writeHead(500);
@@ -104,22 +105,6 @@ function rejectRequest(request: Request, token: string): Response | undefined {
 
 /** How long a client that is rejected during its request may keep sending before it reads the response. */
 const DRAIN_TIMEOUT_MS = 5000;
-
-/** `signal` aborts if the client disconnects before it has its response. */
-function toWebRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
-  const headers = new Headers();
-  for (const [name, values] of Object.entries(incoming.headersDistinct)) {
-    for (const value of values ?? []) headers.append(name, value);
-  }
-  const method = incoming.method ?? 'GET';
-  const bodyless = method === 'GET' || method === 'HEAD';
-  // Takes only the path from the client. The Host header is checked separately.
-  const url = new URL(`http://127.0.0.1${incoming.url?.startsWith('/') ? incoming.url : '/'}`);
-  // A reader that stops early must not destroy the request, because that would close the connection and lose the response.
-  const parts = () => ReadableStream.from(incoming.iterator({ destroyOnReturn: false }));
-  const body = bodyless ? {} : { body: parts(), duplex: 'half' as const };
-  return new Request(url, { method, headers, signal, ...body });
-}
 
 async function sendWebResponse(response: Response, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers));
