@@ -55,6 +55,8 @@ export function sdkOptions(
 ): Readonly<Record<string, unknown>> {
   const { cwd, profile } = setup;
   const { mode, model, tools, conversation } = turn;
+  const readable = [conversationsDir(setup), ...(parts.pluginDir === undefined ? [] : [parts.pluginDir])];
+  const guarded = { workspace: cwd, readable };
   return {
     cwd,
     env: processEnv(setup, turn, parts),
@@ -67,7 +69,7 @@ export function sdkOptions(
     settings: SETTINGS,
     ...(mode === 'bypass'
       ? { allowDangerouslySkipPermissions: true }
-      : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [toolGuard(mode)] } }),
+      : { canUseTool: parts.canUseTool, hooks: { PreToolUse: [toolGuard(mode, guarded)] } }),
     systemPrompt: systemPromptOf(profile),
     agents: mapValues(profile.subagents ?? {}, (subagent) => subagent),
     plugins: parts.pluginDir && [{ type: 'local', path: parts.pluginDir, skipMcpDiscovery: true }],

@@ -6,6 +6,7 @@ import type { AgentSetup, AgentTurn } from '../agent-adapter.ts';
 import { truncateId, truncateInput, truncateText } from '../event-sender.ts';
 import { patternOf, summaryOf } from './block-events.ts';
 import type { CanUseTool, HookMatcher, ToolDecision } from './sdk-options.ts';
+import { type GuardedFolders, staysInside } from './workspace-guard.ts';
 
 /** Tools that change nothing: in `plan` mode, people may allow them. */
 const READERS = new Set(['Read', 'Glob', 'Grep', 'WebFetch', 'WebSearch', 'ListMcpResources', 'ReadMcpResource']);
@@ -13,25 +14,26 @@ const PLANNING = 'In plan mode, nothing may be changed. Say what you would do; t
 const FINISHED = 'The plan is saved. Stop here: the person starts the work in another turn.';
 
 /**
- * What the program may decide by itself: its tools that read (it asks for those outside of the workspace), that keep lists,
- * and that start subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
+ * What the program may decide by itself: its tools that read files of the workspace, that keep lists, and that start
+ * subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
  * of harmless tools and commands says: even `git status` runs what the workspace's `.git/config` names.
  */
 const UNASKED = new Set(['Read', 'Glob', 'Grep', 'ToolSearch', 'TodoWrite', 'Agent', 'Skill']);
 const EDITORS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);
 
-const Call = z.looseObject({ tool_name: z.string(), tool_input: z.looseObject({}).optional() });
+const Call = z.looseObject({ tool_name: z.string(), tool_input: z.looseObject({}).default({}), cwd: z.string() });
 
-/** Sends every tool that is not on our list to `canUseTool`. A failure blocks the tool. */
-export function toolGuard(mode: Exclude<PermissionMode, 'bypass'>): HookMatcher {
+/** Sends every tool that is not on our list, and every file outside of the workspace, to `canUseTool`. A failure blocks the tool. */
+export function toolGuard(mode: Exclude<PermissionMode, 'bypass'>, folders: GuardedFolders): HookMatcher {
   const answer = (permissionDecision: 'ask' | 'deny', permissionDecisionReason: string) => ({
     hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision, permissionDecisionReason },
   });
-  const hook = async (input: unknown) => {
-    const { tool_name: tool, tool_input: given } = Call.parse(input);
+  const hook = async (call: unknown) => {
+    const { tool_name: tool, tool_input: input, cwd } = Call.parse(call);
     // Isolation would run git, with the hooks and filters of the workspace.
-    if (tool === 'Agent' && given?.isolation !== undefined) return answer('deny', 'Subagents work in the workspace.');
-    if (UNASKED.has(tool) || (mode === 'auto-edit' && EDITORS.has(tool))) return {};
+    if (tool === 'Agent' && input.isolation !== undefined) return answer('deny', 'Subagents work in the workspace.');
+    const mayDecide = UNASKED.has(tool) || (mode === 'auto-edit' && EDITORS.has(tool));
+    if (mayDecide && (await staysInside({ tool, input, cwd }, folders))) return {};
     return answer('ask', 'A person decides.');
   };
   return { hooks: [hook], onFailure: 'block' };

@@ -136,10 +136,10 @@ export async function answers(): Promise<Target> {
       { file: 'server/gateway/key-leak-scanner.ts' },
       { file: 'server/gateway/usage-reader.ts' },
       { file: 'server/gateway/provider-api.ts', functions: ['responseHeaders', 'chosen'] },
-      { file: 'server/gateway/providers/openai.ts', functions: ['readChat'] },
-      { file: 'server/gateway/providers/gemini.ts', functions: ['readGemini', 'countsOf'] },
+      { file: 'server/gateway/providers/openai.ts', functions: ['readChat', 'saidInDelta'] },
+      { file: 'server/gateway/providers/gemini.ts', functions: ['readGemini', 'countsOf', 'saidInPart'] },
       { file: 'server/gateway/providers/anthropic.ts', functions: ['readMessages'] },
-      { file: 'server/gateway/providers/openai.ts', functions: ['readResponses'] },
+      { file: 'server/gateway/providers/openai.ts', functions: ['readResponses', 'saidInEvent'] },
     ],
     words: [
       ...['"', '\\', '{', '}', '[', ']', ',', ':', '\n', '\r', '\r\n', '\n\n', ' ', '\0', '\xe2\x80\xa8', '\xc2\x85'],
