@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isSameStorage } from '../protocol/storage-location.ts';
+import { isSameStorage } from '../protocol/server-info.ts';
 import { resolveStorage } from '../settings/process-config.ts';
 import { explicitFlags } from './session-flags.ts';
 import {

@@ -7,8 +7,7 @@ import { withTimeout } from '../lib/deadline.ts';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { SERVER_FILE, SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { ServerFile } from '../protocol/server-info.ts';
-import { isSameStorage, type StorageLocation } from '../protocol/storage-location.ts';
+import { isSameStorage, ServerFile, type StorageLocation } from '../protocol/server-info.ts';
 import { type Client, connect } from './client.ts';
 
 /** Undefined if no server runs there, or if it uses another storage. `sameStorage`: its data is readable without it. */

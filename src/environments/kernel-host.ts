@@ -1,10 +1,16 @@
-/** The ports for running kernels: Executor opens kernel hosts; a KernelHost starts kernels, programs and terminals. */
+/**
+ * The ports for running kernels: Executor opens kernel hosts; a KernelHost starts kernels, programs and terminals. A program can
+ * be run to its end, with a timeout and bounded output.
+ */
 
+import { Readable } from 'node:stream';
 import type { ByteSource, KernelConnection } from '../kernel/kernel-connection.ts';
+import { finishProcess } from '../lib/run-process.ts';
 import type { Capabilities } from '../protocol/enums.ts';
 import type { EnvironmentSpec, Interpreter } from '../protocol/environment-spec.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
-import type { ProcessExit } from '../protocol/process.ts';
+import type { Command, CommandResult, ProcessExit } from '../protocol/process.ts';
 import type { TerminalSize } from '../protocol/workspace-models.ts';
 import type { DeniedAttempt } from '../sandbox/proxy/proxy.ts';
 import type { SparePool } from './supervisor/spare-pool.ts';
@@ -119,4 +125,54 @@ export interface Executor {
   open(spec: EnvironmentSpec): Promise<KernelHost>;
   /** Sessions that are still open lose their kernels. */
   close(): Promise<void>;
+}
+
+export async function runToEnd(
+  host: KernelHost,
+  command: Command,
+  packages: string | undefined,
+): Promise<CommandResult> {
+  command.signal?.throwIfAborted();
+  const link = await host.exec({ argv: command.argv, env: command.env ?? {}, packages });
+  const running = {
+    stdout: toReadable(link.stdout),
+    stderr: toReadable(link.stderr),
+    exited: link.exited,
+    kill: () => link.kill(),
+    closeOutput: () => {
+      link.stdout.close();
+      link.stderr.close();
+    },
+  };
+  const { exit, ...result } = await finishProcess(running, command);
+  command.signal?.throwIfAborted();
+  if (exit.problem !== undefined) {
+    const message = `${command.argv[0]} could not be started in the sandbox: ${exit.problem}.`;
+    throw new CellaError('TOOL_FAILED', message, { details: { problem: exit.problem } });
+  }
+  if (exit.environmentEnded !== undefined) {
+    const message = `${command.argv[0]} ended with the sandbox that it ran in: ${exit.environmentEnded}.`;
+    throw new CellaError('TOOL_FAILED', message);
+  }
+  return { ...result, exit };
+}
+
+export function toReadable(source: ByteSource): Readable {
+  let begun = false;
+  const stream: Readable = new Readable({
+    read() {
+      if (begun) return source.resume();
+      begun = true;
+      source.read(
+        // A chunk is only valid during this call.
+        (chunk) => stream.push(Buffer.from(chunk)),
+        () => stream.push(null),
+      );
+    },
+    destroy(error, done) {
+      source.close();
+      done(error);
+    },
+  });
+  return stream;
 }

@@ -26,8 +26,7 @@ import {
   sameFolder,
 } from './files/environment-files.ts';
 import type { FilesRoot } from './files/session-files.ts';
-import type { ByteSink, RunningProgram } from './kernel-host.ts';
-import { toReadable } from './run-to-end.ts';
+import { type ByteSink, type RunningProgram, toReadable } from './kernel-host.ts';
 
 interface SandboxEnvironmentOptions {
   /** Opens a host around the same folders each time; called again after the previous host ended. */

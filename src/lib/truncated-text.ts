@@ -50,26 +50,28 @@ class Pieces {
 }
 
 export class TruncatedText {
-  readonly #limit: number;
+  readonly #headLimit: number;
+  readonly #tailLimit: number;
   readonly #head: Pieces;
   readonly #tail: Pieces;
   #cut = 0;
+  #cutCharacters = 0;
 
-  /** `limit` counts characters, which are bytes in ASCII text. */
-  constructor(limit: number) {
-    this.#limit = limit;
+  /** `limit` counts characters, which are bytes in ASCII text. `head` of them are for the beginning, by default half. */
+  constructor(limit: number, { head = Math.ceil(limit / 2) } = {}) {
+    this.#headLimit = head;
+    this.#tailLimit = limit - head;
     const piece = Math.min(PIECE, Math.ceil(limit / LEAST_PIECES));
     this.#head = new Pieces(piece);
     this.#tail = new Pieces(piece);
   }
 
   push(text: string): void {
-    const half = Math.ceil(this.#limit / 2);
-    const room = this.#tail.length === 0 && this.#cut === 0 ? half - this.#head.length : 0;
+    const room = this.#tail.length === 0 && this.#cut === 0 ? this.#headLimit - this.#head.length : 0;
     this.#head.add(text.slice(0, room));
     if (text.length <= room) return;
     this.#tail.add(text.slice(room));
-    this.#shrink(this.#limit - half);
+    this.#shrink(this.#tailLimit);
   }
 
   #shrink(room: number): void {
@@ -79,6 +81,7 @@ export class TruncatedText {
       // Cut a long piece only when it is far over the limit, so that small pieces behind it do not cut it each time.
       if (first.length > over && over < 65_536 && room >= 65_536) return;
       this.#cut += Buffer.byteLength(first.length > over ? first.slice(0, over) : first);
+      this.#cutCharacters += Math.min(over, first.length);
       this.#tail.cut(over);
     }
   }
@@ -93,8 +96,17 @@ export class TruncatedText {
     return this.#cut;
   }
 
+  get cutCharacters(): number {
+    return this.#cutCharacters;
+  }
+
+  /** What is kept: all of the text, or its beginning and its end. */
+  get parts(): [head: string, tail: string] {
+    return [this.#head.text, this.#tail.text];
+  }
+
   get text(): string {
-    const [head, tail] = [this.#head.text, this.#tail.text];
+    const [head, tail] = this.parts;
     return this.#cut === 0 ? head + tail : `${head}\n… ${this.#cut} bytes are left out here …\n${tail}`;
   }
 

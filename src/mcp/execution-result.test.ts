@@ -7,7 +7,6 @@ import type { ResultEvent } from '../protocol/execution-events.ts';
 import {
   cutMiddle,
   ExecutionOutput,
-  HeadTailBuffer,
   MAX_RESULT_CHARACTERS,
   saveFullOutput,
   toExecutionReport,
@@ -145,29 +144,30 @@ describe('output that is too long', () => {
 });
 
 describe('long text', () => {
-  it('is complete if it fits', () => {
-    const text = new HeadTailBuffer();
-    text.append('one ');
-    text.append('two');
-    text.endLine();
-    text.endLine();
-    expect(String(text)).toBe('one two\n');
+  const print = (output: ExecutionOutput, text: string) => output.take({ type: 'stdout', text });
+
+  it('is complete if it fits, and a display begins a line of its own', () => {
+    const output = new ExecutionOutput();
+    print(output, 'one ');
+    print(output, 'two');
+    output.take({ type: 'display', data: { 'text/plain': 'shown' } });
+    output.take({ type: 'display', data: { 'text/plain': 'again' } });
+    expect(output.text).toBe('one two\nshown\nagain\n');
   });
 
   it('keeps its beginning and its end, and counts the rest', () => {
-    const text = new HeadTailBuffer();
-    text.append('begin');
-    for (let megabyte = 0; megabyte < 10; megabyte++) text.append('x'.repeat(1024 * 1024));
-    text.append('end');
-    const kept = String(text);
-    expect(text.length).toBe(10 * 1024 * 1024 + 8);
+    const output = new ExecutionOutput();
+    print(output, 'begin');
+    for (let megabyte = 0; megabyte < 10; megabyte++) print(output, 'x'.repeat(1024 * 1024));
+    print(output, 'end');
+    const kept = output.text;
     expect(kept.length).toBeLessThan(9 * 1024 * 1024);
     expect(kept).toMatch(/^beginx/);
-    expect(text.lost).toBe(2_031_624);
-    expect(cutMiddle(kept, 10, text.lost)).toContain(
-      `[… ${(text.length + 42 - 10).toLocaleString('en')} characters left out`,
+    expect(output.lost).toBe(2_031_621);
+    expect(cutMiddle(kept, 10, output.lost)).toContain(
+      `[… ${(10 * 1024 * 1024 + 8 + 42 - 10).toLocaleString('en')} characters left out`,
     );
-    expect(kept).toMatch(/\[… 2,031,624 characters were not kept …\]\nx+end$/);
+    expect(kept).toMatch(/\[… 2,031,621 characters were not kept …\]\nx+end$/);
   });
 });
 

@@ -1,6 +1,7 @@
 /** The result of an execution, or an error, as content for a model. Output that is too long is saved as an artifact. */
 import { createHash } from 'node:crypto';
 import type { CallToolResult, ImageContent } from '@modelcontextprotocol/server';
+import { TruncatedText } from '../lib/truncated-text.ts';
 import { everyArtifact } from '../namespaces/artifacts/artifacts-namespace.ts';
 import { errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -27,17 +28,16 @@ export function toExecutionReport(result: ResultEvent, output: ExecutionOutput):
   const cutRest = rest.map((part) => cutMiddle(part, MAX_PART_CHARACTERS));
   const ends = describeEnd(result);
   const room = MAX_RESULT_CHARACTERS - [notices, ...cutRest, ...ends].reduce((total, part) => total + part.length, 0);
-  const printed = output.text.toString();
+  const { text: printed, lost } = output;
   const isCut = printed.length > room || rest.some((part) => part.length > MAX_PART_CHARACTERS);
-  const text =
-    joinLines([notices, cutMiddle(printed, room, output.text.lost), ...cutRest, ...ends]) || '[done, with no output]';
+  const text = joinLines([notices, cutMiddle(printed, room, lost), ...cutRest, ...ends]) || '[done, with no output]';
   return {
     result: {
       content: [{ type: 'text', text }, ...output.images.content],
       isError: result.status === 'ok' ? undefined : true,
       _meta: { 'cella/status': result.status, 'cella/execution': result.execution },
     },
-    fullOutput: isCut ? { text: joinLines([printed, ...rest]), complete: output.text.lost === 0 } : undefined,
+    fullOutput: isCut ? { text: joinLines([printed, ...rest]), complete: lost === 0 } : undefined,
   };
 }
 
@@ -183,13 +183,31 @@ export function toErrorResult(error: unknown, log: LogLine): CallToolResult {
 /** Text forms of a value, most informative first. */
 const TEXT_TYPES = ['text/plain', 'text/markdown', 'text/html', 'image/svg+xml', 'application/json'];
 
+const MAX_HEAD = 8 * 1024 * 1024;
+const MAX_TAIL = 64 * 1024;
+
 /** The output and displays of one execution, in bounded memory: text with its middle cut out, and images that a model can read. */
 export class ExecutionOutput {
-  readonly text = new HeadTailBuffer();
   readonly images = new ImageCollector();
+  readonly #text = new TruncatedText(MAX_HEAD + MAX_TAIL, { head: MAX_HEAD });
+
+  /** Whether the last line has no end yet. */
+  #inLine = false;
+
+  /** The kept text. */
+  get text(): string {
+    const { lost } = this;
+    const [head, tail] = this.#text.parts;
+    return (head + (lost > 0 ? gapOf(lost, 'were not kept') : '') + tail).toWellFormed();
+  }
+
+  /** How many characters are not kept. */
+  get lost(): number {
+    return this.#text.cutCharacters;
+  }
 
   take(event: ExecutionEvent): void {
-    if (event.type === 'stdout' || event.type === 'stderr') this.text.append(event.text);
+    if (event.type === 'stdout' || event.type === 'stderr') this.#push(event.text);
     else if (event.type === 'display') this.#line(this.show(event.data));
   }
 
@@ -201,51 +219,15 @@ export class ExecutionOutput {
     return typeof found === 'string' ? found : `[${Object.keys(data).join(', ')}: cannot be shown here]`;
   }
 
+  #push(text: string): void {
+    if (text === '') return;
+    this.#text.push(text);
+    this.#inLine = !text.endsWith('\n');
+  }
+
   #line(text: string | undefined): void {
     if (text === undefined) return;
-    this.text.endLine();
-    this.text.append(`${text}\n`);
-  }
-}
-
-const MAX_HEAD = 8 * 1024 * 1024;
-const MAX_TAIL = 64 * 1024;
-
-/** Text of any length: keeps the head and the tail, and counts what is lost in between. */
-export class HeadTailBuffer {
-  readonly #kept: string[] = [];
-  #keptLength = 0;
-  #end = '';
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
-
-  /** The number of characters that are not kept. */
-  get lost(): number {
-    return this.#length - this.#keptLength - this.#end.length;
-  }
-
-  append(text: string): void {
-    this.#length += text.length;
-    const room = MAX_HEAD - this.#keptLength;
-    const fits = text.slice(0, room);
-    if (fits !== '') this.#kept.push(fits);
-    this.#keptLength += fits.length;
-    if (text.length > fits.length) this.#end = (this.#end + text.slice(fits.length)).slice(-MAX_TAIL);
-  }
-
-  /** Starts the next text on a new line. */
-  endLine(): void {
-    const last = this.#end || this.#kept.at(-1) || '\n';
-    if (!last.endsWith('\n')) this.append('\n');
-  }
-
-  /** The kept text. */
-  toString(): string {
-    const gap = this.lost > 0 ? gapOf(this.lost, 'were not kept') : '';
-    return (this.#kept.join('') + gap + this.#end).toWellFormed();
+    this.#push(`${this.#inLine ? '\n' : ''}${text}\n`);
   }
 }
 

@@ -1,4 +1,4 @@
-/** What a server says about itself: its status, how it ended, and `daemon.json` in the data folder. */
+/** Where data is kept, and what a server says about itself: its status, how it ended, and `daemon.json` in the data folder. */
 
 import { z } from 'zod';
 import { ErrorBody } from './parse.ts';
@@ -55,3 +55,20 @@ export const ServerFile = z.object({
   redis: z.object({ url: z.string(), prefix: z.string() }).optional(),
 });
 export type ServerFile = z.infer<typeof ServerFile>;
+
+/** In files of the data folder, or in Redis. Workspaces and packages are always in the data folder. */
+export interface StorageLocation {
+  readonly dataDir: string;
+  /** Used instead of files in the data folder. */
+  readonly redis?: { readonly url: string; readonly prefix?: string } | undefined;
+}
+
+export function isSameStorage(one: StorageLocation, other: StorageLocation): boolean {
+  if (!one.redis || !other.redis) return !one.redis && !other.redis && one.dataDir === other.dataDir;
+  return redisKey(one.redis) === redisKey(other.redis);
+}
+
+function redisKey({ url, prefix = 'cella' }: NonNullable<StorageLocation['redis']>): string {
+  const { host, pathname } = new URL(url);
+  return JSON.stringify([host, pathname.replace(/^\/?$/, '/0'), prefix]);
+}

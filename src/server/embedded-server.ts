@@ -10,7 +10,7 @@ import { packageVersion } from '../interpreter/package-file.ts';
 import { SOCKET_FILE } from '../protocol/enums.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
-import type { StorageLocation } from '../protocol/storage-location.ts';
+import type { StorageLocation } from '../protocol/server-info.ts';
 import { dataFolder } from '../session/data-folders.ts';
 import { SessionOptions } from '../session/session-options.ts';
 import { loadConfigFor, readCredential, resolvePackages, resolveStorage } from '../settings/process-config.ts';

@@ -1,8 +1,13 @@
 /** A sandbox for a coding agent: a second one next to the kernel's, for the same user, with the same folders and policy. */
 
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import type { Executor, KernelHost, KernelHostListener, RunningProgram } from '../environments/kernel-host.ts';
-import { runToEnd } from '../environments/run-to-end.ts';
+import {
+  type Executor,
+  type KernelHost,
+  type KernelHostListener,
+  type RunningProgram,
+  runToEnd,
+} from '../environments/kernel-host.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';

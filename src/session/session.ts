@@ -2,8 +2,7 @@
 
 import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import type { Executor } from '../environments/kernel-host.ts';
-import { runToEnd } from '../environments/run-to-end.ts';
+import { type Executor, runToEnd } from '../environments/kernel-host.ts';
 import { EventListener, EventQueue, type EventSink, type KernelExecution } from '../kernel/kernel-execution.ts';
 import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';

@@ -5,7 +5,7 @@ import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { suggest } from '../lib/suggest.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { StorageLocation } from '../protocol/storage-location.ts';
+import type { StorageLocation } from '../protocol/server-info.ts';
 import { resolveSetting } from './setting.ts';
 import { allSettings, settings } from './settings-table.ts';
 

@@ -1,7 +1,7 @@
 /** ServerConfig: the settings of a server, resolved once from flags or options, variables, the config file and defaults. */
 
 import { z } from 'zod';
-import type { StorageLocation } from '../protocol/storage-location.ts';
+import type { StorageLocation } from '../protocol/server-info.ts';
 import type { PackageOptions } from './process-config.ts';
 import {
   type Given,

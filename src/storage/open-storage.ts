@@ -2,7 +2,7 @@
 
 import { CellaError } from '../protocol/errors.ts';
 import { describeProblems } from '../protocol/parse.ts';
-import type { StorageLocation } from '../protocol/storage-location.ts';
+import type { StorageLocation } from '../protocol/server-info.ts';
 import { BootstrapConfig, type Storage } from './contract.ts';
 
 /** The caller closes it. */

@@ -3,7 +3,7 @@
 import type { ExecutorKind } from '../../protocol/enums.ts';
 import type { Checkpoint, KernelInfo } from '../../protocol/kernel-state.ts';
 import type { NetworkPolicy } from '../../protocol/sandbox-policy.ts';
-import type { StorageLocation } from '../../protocol/storage-location.ts';
+import type { StorageLocation } from '../../protocol/server-info.ts';
 import type { SessionApi, UserNamespacesApi } from '../../session/api.ts';
 import type { PackageOptions } from '../../settings/process-config.ts';
 import type { ExplicitFlag } from '../session-flags.ts';

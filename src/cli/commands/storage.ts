@@ -2,15 +2,14 @@
 
 import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
-import { isSameStorage } from '../../protocol/storage-location.ts';
+import { isSameStorage } from '../../protocol/server-info.ts';
 import { resolveDataDir, resolveStorage } from '../../settings/process-config.ts';
 import type { TransferItem, TransferKind, TransferProgress } from '../../storage/copy-namespaces.ts';
 import type { Backend, StorageTarget } from '../backend/backend.ts';
 import type { LocalBackend } from '../backend/local-backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from '../session-flags.ts';
