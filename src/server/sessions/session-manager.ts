@@ -23,12 +23,13 @@ import { isLocalUser, storageKeyOf } from '../ids.ts';
 import { PermissionRuleStore } from '../permissions/permission-rules.ts';
 import { ByteLimit } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
-import { listUserKernels, OpenSessions, SessionListing } from './open-sessions.ts';
+import { OpenSessions } from './open-sessions.ts';
 import { RetentionTimer } from './retention.ts';
 import type { ServerSession } from './server-session.ts';
 import { type CreatedSession, SessionCreation } from './session-creation.ts';
 import { applyChange, recordFolders, type SessionDefinition, SessionDefinitions } from './session-definitions.ts';
 import { SessionDeletion } from './session-deletion.ts';
+import { listUserKernels, SessionListing } from './session-listing.ts';
 import type * as contract from './session-types.ts';
 import {
   allowsRuntimeDeps,
