@@ -12,7 +12,6 @@ import {
   resultToWire,
 } from '../../protocol/execution-events.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
-import type { ExecuteOptions } from '../../session/api.ts';
 import type { Session } from '../../session/session.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
 import type { ServerExecution } from '../sessions/server-execution.ts';
@@ -185,16 +184,6 @@ export async function startedEvent(
     timeoutMs,
     by,
     request,
-  };
-}
-
-export function toExecuteOptions({ options }: ServerExecution, signal: AbortSignal): ExecuteOptions {
-  const { timeoutMs, inputTimeoutMs, transaction } = options;
-  return {
-    signal,
-    timeoutMs,
-    inputTimeoutMs,
-    transaction,
   };
 }
 

@@ -10,7 +10,7 @@ import type { ExecutionResult, InputRequestEvent, ResultEvent } from '../../prot
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
 import type { Lock } from '../../storage/contract.ts';
-import { ExecutionRecorder, startedEvent, toExecuteOptions } from '../events/execution-recorder.ts';
+import { ExecutionRecorder, startedEvent } from '../events/execution-recorder.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import type { SessionLog } from '../events/session-log.ts';
 import { drainingError } from '../server-control.ts';
@@ -256,7 +256,7 @@ export class SessionExecutions {
     let result: ResultEvent | undefined;
     // The threads of the old kernel have ended with it: its numbers are no longer needed.
     if (!lease.isLive) this.#byNumber.clear();
-    const events = session.stream(execution.code, toExecuteOptions(execution, signal));
+    const events = session.stream(execution.code, { ...execution.options, signal });
     this.#byNumber.set(session.executions, execution.id);
     for await (const event of events) {
       if (event.type === 'result') result = event;

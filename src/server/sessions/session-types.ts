@@ -8,7 +8,8 @@ import type { OnFailure } from '../../environments/files/remove-tree.ts';
 import type { CodeRefusal, Role } from '../../protocol/access-models.ts';
 import type { ExecutionResult } from '../../protocol/execution-events.ts';
 import { parseOptions } from '../../protocol/parse.ts';
-import type { NewFork, SessionInfo, SessionSettings, TransactionPolicy } from '../../protocol/session-info.ts';
+import type { NewFork, SessionInfo, SessionSettings } from '../../protocol/session-info.ts';
+import type { ExecuteOptions } from '../../session/api.ts';
 import { dataFolder } from '../../session/data-folders.ts';
 import { type KernelPool, PoolLimits, type PoolMetrics } from '../../session/kernel-pool.ts';
 import type { SessionOptions } from '../../session/session-options.ts';
@@ -29,14 +30,9 @@ export interface Viewer {
   readonly role: Role;
 }
 
-export interface ServerExecuteOptions {
-  readonly timeoutMs?: number;
-  readonly inputTimeoutMs?: number;
-  readonly transaction?: TransactionPolicy;
+export interface ServerExecuteOptions extends ExecuteOptions {
   /** A retry with the same key waits for the first request, or gets its result. */
   readonly idempotencyKey?: string;
-  /** Stops the code when it aborts. */
-  readonly signal?: AbortSignal;
   /** The id of the user. */
   readonly by?: string;
 }

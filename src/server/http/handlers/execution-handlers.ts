@@ -17,7 +17,7 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
 
   return {
     executeCode: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
-      const { code, stopWhenGone, timeoutMs, inputTimeoutMs, transaction } = body;
+      const { code, stopWhenGone, ...limits } = body;
       const idempotencyKey = headers['Idempotency-Key'];
       const form = negotiateFormat(context.req.header('accept'));
       using place = new DisposableStack();
@@ -27,10 +27,8 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
       // By default, the code continues if the client disconnects.
       const gone = stopWhenGone ? new AbortController() : undefined;
       const options: ServerExecuteOptions = {
+        ...limits,
         by: principal.userId,
-        timeoutMs,
-        inputTimeoutMs,
-        transaction,
         idempotencyKey,
         signal: gone?.signal,
       };
