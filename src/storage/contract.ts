@@ -240,6 +240,8 @@ export interface ArtifactStore {
   holds(count: number): Promise<boolean>;
   open(name: string): Promise<ArtifactReader | undefined>;
   delete(name: string): Promise<boolean>;
+  /** Bytes that no artifact in the list has: of unfinished ones, and of replaced or deleted ones that can still be read. */
+  unlistedBytes(): Promise<number>;
 }
 
 /** Not visible before `finish`, which replaces an artifact of the same name as a whole. */

@@ -28,13 +28,20 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
   readonly #options: StagedWriterOptions;
   #state: WriterState = { kind: 'writing' };
   readonly #steps = new SerialQueue();
+  #bytes = 0;
 
   constructor(target: StagedTarget<Given, Result>, options: StagedWriterOptions) {
     this.#target = target;
     this.#options = options;
   }
 
+  /** How many bytes have come so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   write(bytes: Uint8Array): Promise<void> {
+    this.#bytes += bytes.length;
     return this.#run(() => this.#target.write(bytes));
   }
 

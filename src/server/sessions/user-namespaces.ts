@@ -79,7 +79,7 @@ export function userStorage(storage: Storage, ownerId: string): Storage {
 /** What a user stores in it, apart from their sessions. */
 async function userStoredBytes(storage: Storage, ownerId: string): Promise<number> {
   const { artifacts, skills } = isLocalUser(ownerId) ? storage : storage.scope(ownerId);
-  let bytes = 0;
+  let bytes = await artifacts.unlistedBytes();
   for await (const info of everyArtifact(artifacts)) bytes += info.size + jsonLength(info);
   for (const { text } of await skills.list()) bytes += Buffer.byteLength(text);
   return bytes;

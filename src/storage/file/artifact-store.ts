@@ -107,7 +107,8 @@ const ATTEMPTS = 5;
 
 export class FileArtifacts implements ArtifactStore {
   readonly #options: ArtifactFolderOptions;
-  readonly #writers = new Set<ArtifactWriter>();
+  readonly #writers = new Set<StagedWriter<ArtifactFacts, ArtifactInfo>>();
+  readonly #readers = new Set<FileHandle>();
   readonly #count: FileCounter;
   #closed = false;
 
@@ -124,7 +125,7 @@ export class FileArtifacts implements ArtifactStore {
       const path = await staging.file();
       const file = await open(path, 'wx', 0o600);
       const target = artifactFile(checked, path, file, (written, facts) => this.#publish(checked, written, facts));
-      const writer: ArtifactWriter = new StagedWriter(target, {
+      const writer = new StagedWriter(target, {
         what: 'artifact',
         onEnd: () => this.#writers.delete(writer),
         toError: (cause) => storageFailed('write the artifact', checked, cause),
@@ -164,7 +165,10 @@ export class FileArtifacts implements ArtifactStore {
 
   async open(name: string): Promise<ArtifactReader | undefined> {
     const found = await this.#open(checkName(name, 'artifact'));
-    return found && new FileArtifactReader(infoFrom(found.known), found.file);
+    if (!found) return undefined;
+    const { file, known } = found;
+    this.#readers.add(file);
+    return new FileArtifactReader(infoFrom(known), file, () => this.#readers.delete(file));
   }
 
   async delete(name: string): Promise<boolean> {
@@ -179,6 +183,17 @@ export class FileArtifacts implements ArtifactStore {
       await rm(sidecarPath(folder, checked), { force: true });
       return true;
     });
+  }
+
+  async unlistedBytes(): Promise<number> {
+    let bytes = 0;
+    for (const writer of this.#writers) bytes += writer.bytes;
+    const deleted = new Map<bigint, bigint>();
+    for (const file of this.#readers) {
+      const facts = await file.stat({ bigint: true }).catch(() => undefined); // closed meanwhile
+      if (facts?.nlink === 0n) deleted.set(facts.ino, facts.size);
+    }
+    return bytes + Number([...deleted.values()].reduce((sum, size) => sum + size, 0n));
   }
 
   async close(): Promise<void> {
@@ -251,10 +266,12 @@ const infoFrom = ({ stamp: _, ...info }: SidecarEntry): ArtifactInfo => info;
 class FileArtifactReader implements ArtifactReader {
   readonly info: ArtifactInfo;
   readonly #file: FileHandle;
+  readonly #onClose: () => void;
 
-  constructor(info: ArtifactInfo, file: FileHandle) {
+  constructor(info: ArtifactInfo, file: FileHandle, onClose: () => void) {
     this.info = info;
     this.#file = file;
+    this.#onClose = onClose;
   }
 
   read(offset: number, length: number): Promise<Uint8Array> {
@@ -270,6 +287,7 @@ class FileArtifactReader implements ArtifactReader {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
+    this.#onClose();
     return this.#file.close();
   }
 }

@@ -50,7 +50,9 @@ const AT_ONCE = 50;
 export class RedisArtifacts implements ArtifactStore {
   readonly #context: RedisContext;
   readonly #key: string;
-  readonly #writers = new Set<ArtifactWriter>();
+  readonly #writers = new Set<StagedWriter<ArtifactFacts, ArtifactInfo>>();
+  /** Those that this process replaced or deleted, the oldest first, until their chunks expire. */
+  #dropped: { readonly until: number; readonly bytes: number }[] = [];
   #closed = false;
 
   constructor(context: RedisContext) {
@@ -65,7 +67,7 @@ export class RedisArtifacts implements ArtifactStore {
       throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
     await redis.send('PING');
     const target = artifactChunks(this.#context, checked, (written, facts) => this.#publish(checked, written, facts));
-    const writer: ArtifactWriter = new StagedWriter(target, {
+    const writer = new StagedWriter(target, {
       what: 'artifact',
       onEnd: () => this.#writers.delete(writer),
     });
@@ -109,8 +111,18 @@ export class RedisArtifacts implements ArtifactStore {
 
   async delete(name: string): Promise<boolean> {
     const { redis, keys } = this.#context;
-    const args = [checkName(name, 'artifact'), keys.of('chunk', ''), String(REPLACED_S)];
-    return asNumber(await redis.run(DELETE, [this.#key], args)) === 1;
+    const checked = checkName(name, 'artifact');
+    const bytes = await this.#sizeOf(checked);
+    const args = [checked, keys.of('chunk', ''), String(REPLACED_S)];
+    const deleted = asNumber(await redis.run(DELETE, [this.#key], args)) === 1;
+    if (deleted) this.#drop(bytes);
+    return deleted;
+  }
+
+  async unlistedBytes(): Promise<number> {
+    this.#forgetExpired();
+    const unfinished = [...this.#writers].reduce((sum, { bytes }) => sum + bytes, 0);
+    return this.#dropped.reduce((sum, { bytes }) => sum + bytes, unfinished);
   }
 
   async close(): Promise<void> {
@@ -123,11 +135,34 @@ export class RedisArtifacts implements ArtifactStore {
     const at = Math.trunc(clock());
     const info = { ...facts, name, size, sha256, createdAt: at, updatedAt: at };
     const value = [String(at), content.id, String(content.chunks), JSON.stringify(info)];
+    const replaced = await this.#sizeOf(name);
     const created = asText(
       await redis.run(FINISH, [this.#key], [name, ...value, keys.of('chunk', ''), String(REPLACED_S)]),
     );
     if (created === 'expired') throw expiredError(`artifact ${JSON.stringify(name)}`);
+    this.#drop(replaced);
     return { ...info, createdAt: asNumber(created) };
+  }
+
+  /** 0 if there is none, or if its entry is damaged. */
+  async #sizeOf(name: string): Promise<number> {
+    const value = asTextIfAny(await this.#context.redis.send('HGET', this.#key, name));
+    return (value !== undefined && parse(value)?.info.size) || 0;
+  }
+
+  #drop(bytes: number): void {
+    this.#forgetExpired();
+    const until = performance.now() + REPLACED_S * 1000;
+    const last = this.#dropped.at(-1);
+    // One entry per second: code may replace artifacts without end.
+    if (last && until - last.until < 1000)
+      this.#dropped[this.#dropped.length - 1] = { until, bytes: last.bytes + bytes };
+    else if (bytes > 0) this.#dropped.push({ until, bytes });
+  }
+
+  #forgetExpired(): void {
+    const now = performance.now();
+    this.#dropped = this.#dropped.filter(({ until }) => until > now);
   }
 
   async #find(name: string): Promise<FoundArtifact | undefined> {

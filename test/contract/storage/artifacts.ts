@@ -32,6 +32,29 @@ export function artifactContract(open: OpenStorage): void {
     expect((await bytesOf(other, 'a'))?.toString()).toBe('42');
   });
 
+  it('count their bytes before they are finished, and while a deleted or replaced one can still be read', async () => {
+    const { artifacts } = await onePlace(open)();
+    expect(await artifacts.unlistedBytes()).toBe(0);
+    const writer = await artifacts.begin('a');
+    for (let part = 0; part < 3; part++) await writer.write(randomBytes(MB));
+    expect(await artifacts.unlistedBytes()).toBe(3 * MB);
+    await writer.finish(facts);
+    expect(await artifacts.unlistedBytes()).toBe(0);
+    const aborted = await artifacts.begin('a');
+    await aborted.write(randomBytes(MB));
+    await aborted.abort();
+    expect(await artifacts.unlistedBytes()).toBe(0);
+    await using replaced = await artifacts.open('a');
+    await using next = await artifacts.begin('a');
+    await next.write(randomBytes(MB));
+    await next.finish(facts);
+    expect(await artifacts.unlistedBytes()).toBe(3 * MB);
+    await using deleted = await artifacts.open('a');
+    expect(await artifacts.delete('a')).toBe(true);
+    expect(await artifacts.unlistedBytes()).toBe(4 * MB);
+    expect([(await replaced?.read(0, 8 * MB))?.length, (await deleted?.read(0, 8 * MB))?.length]).toEqual([3 * MB, MB]);
+  });
+
   it('are replaced as a whole, and keep their creation time', async () => {
     const again = onePlace(open);
     await keep(await again({ clock: () => 1000 }), 'a', Buffer.from('first, and long'));

@@ -113,6 +113,7 @@ it('an artifact is never in memory as a whole', async () => {
     list: (page) => source.artifacts.list(page),
     holds: (count) => source.artifacts.holds(count),
     delete: (name) => source.artifacts.delete(name),
+    unlistedBytes: () => source.artifacts.unlistedBytes(),
     open: async (name) => {
       const reader = await source.artifacts.open(name);
       return (

@@ -159,6 +159,8 @@ it('storage, with uploaded files and files from code', async () => {
   await other.run(theirs, 'open("f", "wb").write(b"x" * 5_000_000)');
   await server.call('PATCH /v1/users/written', { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await other.run(theirs), 'storageBytes');
+  const makeFolder = { path: 'more/folders' };
+  expectOver(await other.call(`POST /v1/sessions/${theirs}/files/folders`, makeFolder), 'storageBytes');
   expect((await run(id)).status).toBe(200);
   expect((await call('GET /v1/sessions')).status).toBe(200);
 });
@@ -306,6 +308,31 @@ it('storage, with conversations of agents; no prompt starts without room', async
   await server.call('PATCH /v1/users/words', { body: { quotas: { storageBytes: 3_000_000 } } });
   expectOver(await prompt(), 'storageBytes');
   expectOver(await run(id), 'storageBytes');
+});
+
+it('storage, with artifacts that are not finished, and a deleted one that is still open', async () => {
+  const { session, run } = await bounded('unfinished', {});
+  const id = await session('1');
+  const limit = (quotas: Record<string, number>) => server.call('PATCH /v1/users/unfinished', { body: { quotas } });
+  const begin = `
+import sys
+host = sys.modules[type(artifacts).__module__].host
+handle = host.call("artifacts.begin", name="a")
+for _ in range(5):
+    host.call("artifacts.write", handle=handle, data=bytes(1_000_000))`;
+  expect((await run(id, begin)).status).toBe(200);
+  await limit({ storageBytes: 3_000_000 });
+  expectOver(await run(id), 'storageBytes');
+  await limit({});
+  const finish = 'host.call("artifacts.finish", handle=handle, type="bytes", mediaType="application/octet-stream")';
+  const hold = 'held = host.call("artifacts.open", name="a"); artifacts.delete("a")';
+  expect((await run(id, `${finish}\n${hold}`)).status).toBe(200);
+  await limit({ storageBytes: 3_000_000 });
+  expectOver(await run(id), 'storageBytes');
+  await limit({});
+  expect((await run(id, 'host.call("artifacts.close", handle=held["handle"])')).status).toBe(200);
+  await limit({ storageBytes: 3_000_000 });
+  expect((await run(id)).status).toBe(200);
 });
 
 it.each(['files/content?path=long', 'artifacts/long/content'])('storage, of %s without a length', async (path) => {

@@ -117,4 +117,8 @@ export class MemoryArtifacts implements ArtifactStore {
   async delete(name: string): Promise<boolean> {
     return this.#kept.delete(name);
   }
+
+  async unlistedBytes(): Promise<number> {
+    return 0;
+  }
 }

@@ -70,6 +70,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
 
     makeFolder: async ({ info, body, principal, auditTarget }) => {
       auditTarget({ target: body.path.slice(0, 500) });
+      await storageQuota.admit(info.ownerId);
       await (await workspace(info, principal)).makeFolder(body.path);
     },
 
