@@ -64,20 +64,25 @@ export class Budgets {
   /** Reserves the call's worst-case cost until disposed of. Throws BUDGET_EXCEEDED if the budget is used up. */
   async reserve(
     { session, userId }: TokenBinding,
-    { model, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
+    { model, otherModels, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
     const { modelUsdPerDay, modelTokensPerDay } = await quotas.limitsOf(userId);
     const ofUser: BudgetLimits = { usd: modelUsdPerDay, tokens: modelTokensPerDay };
-    const price = model === undefined ? undefined : rules.priceOf(model);
-    if (!price && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(model);
+    const prices = [model, ...otherModels].map((name) => ({
+      name,
+      price: name === undefined ? undefined : rules.priceOf(name),
+    }));
+    const unknown = prices.find(({ price }) => !price);
+    if (unknown && (rules.session.usd ?? ofUser.usd) !== undefined) throw unpriced(unknown.name);
     const budgets = [
       reservedBudget(`session/${session}`, ofSession, rules.session, () => usage.session(session)),
       reservedBudget(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (storedContextName !== undefined && budgets.length > 0) throw unbounded(storedContextName);
-    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, wanted.tokens, price), signal);
+    const dearest = dearestOf(prices.flatMap(({ price }) => price ?? []));
+    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, wanted.tokens, dearest), signal);
   }
 }
 
@@ -233,6 +238,13 @@ interface CostEstimate {
 
 /** For input without reported counts: it may have been written to a cache, which costs more at some providers. */
 const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
+
+/** Of each kind of token, the highest price: the provider chooses the model. */
+function dearestOf(prices: readonly Price[]): Price | undefined {
+  const most = (kind: keyof Price) => Math.max(...prices.map((price) => price[kind]));
+  if (prices.length === 0) return undefined;
+  return { input: most('input'), output: most('output'), cacheRead: most('cacheRead'), cacheWrite: most('cacheWrite') };
+}
 
 /** Assumes one byte per token. Digits and rare characters come close to that, and an agent could choose such text. */
 export function estimateOf(bytes: number, wanted: number, price: Price | undefined): CostEstimate {

@@ -17,6 +17,8 @@ export interface Fields {
   readonly remoteTypes?: RegExp | undefined;
   /** Whether the provider reaches other hosts for this value: always, or if it is an address other than a `data:` URL. */
   readonly remote?: 'always' | 'address' | undefined;
+  /** Whether the text is the name of a model that the provider calls. */
+  readonly isModel?: boolean | undefined;
 }
 
 type Nested = Readonly<Record<string, Shape | (() => Shape)>>;
@@ -38,6 +40,8 @@ export const oneOfFields = (...words: readonly string[]): RegExp =>
 const PLAIN: Fields = { fields: new Map() };
 /** An address that the provider fetches, unless it is a `data:` URL. */
 export const ADDRESS: Fields = { ...PLAIN, remote: 'address' };
+/** A further model that the provider calls, besides that of the request. */
+export const MODEL_NAME: Fields = { ...PLAIN, isModel: true };
 
 /** Why a message is refused. `at`: the path, such as `messages[3].content[0].shell`. */
 export type Finding =
@@ -66,6 +70,7 @@ interface OpenValue {
 /** Unknown names that errors may show. */
 const SHOWN_NAME = /^[\w.$-]{1,80}$/;
 const MOST_SHOWN = 200;
+const MOST_MODELS = 50;
 
 export class FieldWatch implements ScanListener {
   readonly mostKept = 256;
@@ -77,6 +82,8 @@ export class FieldWatch implements ScanListener {
   #free = 0;
   #isType = false;
   finding: Finding | undefined;
+  /** Where the shape has names of models. */
+  readonly models = new Set<string>();
 
   constructor(rules: FieldRules) {
     this.#rules = rules;
@@ -107,7 +114,7 @@ export class FieldWatch implements ScanListener {
     if (kind === 'object' && shape.remote === 'always') this.#note({ kind: 'remote', at: this.#path() });
     if (isContainer) this.#open.push({ shape, isArray: kind === 'array', key: '', items: 0 });
     this.#next = shape;
-    return kind === 'text' && (this.#isType || shape.remote !== undefined);
+    return kind === 'text' && (this.#isType || shape.remote !== undefined || shape.isModel === true);
   }
 
   key(json: string): boolean {
@@ -123,7 +130,8 @@ export class FieldWatch implements ScanListener {
   }
 
   text(json: string): boolean {
-    const { remote } = this.#next === 'free' ? PLAIN : this.#next;
+    const { remote, isModel } = this.#next === 'free' ? PLAIN : this.#next;
+    if (isModel) this.#noteModel(textOf(json) ?? '…');
     if (remote === 'always' || (remote === 'address' && !/^"data:/i.test(json))) {
       if (json.length > 2) this.#note({ kind: 'remote', at: this.#path() });
     }
@@ -152,6 +160,11 @@ export class FieldWatch implements ScanListener {
     else if (types && !types.test(type) && !this.#rules.added?.has(type)) {
       this.#note({ kind: 'unknown type', at: this.#path(), type: SHOWN_NAME.test(type) ? type : '…' });
     }
+  }
+
+  #noteModel(name: string): void {
+    if (this.models.size >= MOST_MODELS) this.#note({ kind: 'unknown field', at: this.#path() });
+    else this.models.add(name);
   }
 
   #note(finding: Finding): void {

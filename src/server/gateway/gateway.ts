@@ -166,7 +166,7 @@ export class ModelGateway implements AsyncDisposable {
       const mostBytes = this.#parts.mostBytes?.request ?? MOST_REQUEST_BYTES;
       const added = rules.addedFields(provider);
       const modelRequest = await readModelRequest(request, route, { mostBytes, take: body.add, added, mayReach });
-      checkModel(rules, provider, modelRequest.model);
+      for (const model of [modelRequest.model, ...modelRequest.otherModels]) checkModel(rules, provider, model);
       const counted = route.format !== 'free';
       // Released once the real usage is saved.
       using _kept = counted ? await this.#budgets.reserve(binding, modelRequest, signal) : undefined;

@@ -8,13 +8,15 @@ import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { firstProblem } from '../../protocol/parse.ts';
 import { FieldWatch, fields, refusedRequest } from './field-check.ts';
-import { checkBetas, type ProviderRoute, providerAdapters } from './provider-api.ts';
+import { checkVersions, type ProviderRoute, providerAdapters } from './provider-api.ts';
 import type { ApiFormat } from './providers/provider.ts';
 
 export interface ModelRequest {
   /** As forwarded; undefined if there is none. */
   readonly body: Buffer | undefined;
   readonly model: string | undefined;
+  /** Further models that the provider may call: fallbacks, and those of its tools. */
+  readonly otherModels: readonly string[];
   readonly outputLimit: OutputLimit;
   /** Whether the answer is a stream. */
   readonly streamed: boolean;
@@ -47,26 +49,32 @@ export async function readModelRequest(
   route: ProviderRoute,
   rules: ModelRequestRules,
 ): Promise<ModelRequest> {
-  if (!route.takesBody)
-    return { body: undefined, model: route.model, outputLimit: outputLimitOf(route.format, {}), streamed: false };
+  const { added, mayReach } = rules;
+  checkVersions(request.headers, route.provider, added);
+  if (!route.takesBody) {
+    const outputLimit = outputLimitOf(route.format, {});
+    return { body: undefined, model: route.model, otherModels: [], outputLimit, streamed: false };
+  }
   const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers;
   if (encoding !== 'identity') throw invalidBody('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalidBody('The body must be application/json.');
-  const { added, mayReach } = rules;
-  checkBetas(request.headers, added);
   const { anyCase } = providerAdapters[route.provider];
   const watch = new FieldWatch({ shape: route.fields.request ?? fields(''), added, mayReach, anyCase });
   const members = await readMembers(request, rules, watch);
   const body = parseBody(members);
   const model = route.model ?? body.model;
   if (model === undefined) throw invalidBody('The body names no model.');
-  if (!mayReach && SEARCHING.test(model)) throw refusedRequest({ kind: 'remote', at: 'model' });
+  // Gemini also accepts the name of a resource.
+  const otherModels = [...watch.models].map((name) => name.replace(/^models\//, ''));
+  if (!mayReach && [model, ...otherModels].some((name) => SEARCHING.test(name)))
+    throw refusedRequest({ kind: 'remote', at: 'model' });
   if (body.background === true) throw invalidBody('What runs in the background cannot be counted, and is not taken.');
   const referred = storedContextIn(route.format, members.values);
   const streamed = route.streams ?? body.stream === true;
   return {
     body: countable(route, body, members),
     model,
+    otherModels,
     outputLimit: outputLimitOf(route.format, body),
     streamed,
     storedContext: referred,

@@ -8,7 +8,7 @@ import { type Provider, providers } from '../../protocol/enums.ts';
 import { errorCodes } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { holdsKey } from './key-leak-scanner.ts';
-import { anthropic, anthropicBetas } from './providers/anthropic.ts';
+import { anthropic } from './providers/anthropic.ts';
 import { gemini } from './providers/gemini.ts';
 import { openai } from './providers/openai.ts';
 import type { ApiFields, ApiFormat, ProviderAdapter } from './providers/provider.ts';
@@ -91,22 +91,27 @@ export function responseHeaders(given: IncomingHttpHeaders, key: string): Outgoi
   return Object.fromEntries(Object.entries(passed).filter(([, value]) => !holdsKey(value, key)));
 }
 
-/** A beta changes the fields of an API, so an unknown one is refused like an unknown field. */
-export function checkBetas(given: IncomingHttpHeaders, added: ReadonlySet<string>): void {
-  for (const beta of String(given['anthropic-beta'] ?? '').split(',')) {
-    const name = beta.trim();
-    if (name === '' || added.has(name) || anthropicBetas.test(name.replace(/-\d{4}-?\d{2}-?\d{2}$/, ''))) continue;
-    const shown = /^[\w.-]{1,100}$/.test(name) ? name : '…';
-    throw new CellaError(
-      'INVALID_REQUEST',
-      `The request asks for the beta "${shown}", which the gateway does not know.`,
-      {
-        details: { field: 'anthropic-beta', lasting: true },
-        advice:
-          'Leave it out. If the provider has added it, the operator can allow it with `--provider-field anthropic=NAME`; see docs/gateway.md.',
-      },
-    );
+/** A version or beta changes the fields of an API, so an unknown one is refused like an unknown field. */
+export function checkVersions(given: IncomingHttpHeaders, provider: Provider, added: ReadonlySet<string>): void {
+  for (const [header, known] of Object.entries(providerAdapters[provider].versionHeaders)) {
+    for (const value of String(given[header] ?? '').split(',')) {
+      const name = value.trim();
+      const [flag = ''] = name.split('=');
+      if (name === '' || added.has(flag) || known.test(name.replace(/-\d{4}-?\d{2}-?\d{2}$/, ''))) continue;
+      throw unknownVersion(provider, header, /^[\w.=-]{1,100}$/.test(name) ? name : '…');
+    }
   }
+}
+
+function unknownVersion(provider: Provider, header: string, shown: string): CellaError {
+  return new CellaError(
+    'INVALID_REQUEST',
+    `The request has "${shown}" in the header ${header}, which the gateway does not know.`,
+    {
+      details: { field: header, lasting: true },
+      advice: `Leave it out. If the provider has added it, the operator can allow it with \`--provider-field ${provider}=NAME\`; see docs/gateway.md.`,
+    },
+  );
 }
 
 function chosen(given: IncomingHttpHeaders, passes: (name: string) => boolean): Record<string, string> {

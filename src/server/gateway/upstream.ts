@@ -236,7 +236,8 @@ function begin(answer: IncomingMessage, response: ServerResponse, { key, streame
   const { statusCode = 502 } = answer;
   const headers = Object.entries(responseHeaders(answer.headers, key));
   for (const [name, value] of headers) if (value !== undefined) response.setHeader(name, value);
-  if (!streamed) response.setHeader('content-type', 'application/json');
+  // Not the provider's: in another charset, a client could read something else than what was checked.
+  response.setHeader('content-type', streamed ? 'text/event-stream; charset=utf-8' : 'application/json');
   // Without this header, agents retry for minutes.
   if (statusCode >= 400 && statusCode < 500 && !PASSING_STATUS.has(statusCode))
     response.setHeader('x-should-retry', 'false');

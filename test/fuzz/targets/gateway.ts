@@ -9,7 +9,19 @@ import { headAndBody, requestWithBody } from './requests.ts';
 
 const KEY = 'sk-ant-api03-CANARY0123456789';
 const ADDED: ReadonlySet<string> = new Set(['added_field']);
-const FIELD_WATCH = ['begin', 'key', 'text', 'close', '#lookUp', '#checkType', '#note', '#path', 'textOf', 'described'];
+const FIELD_WATCH = [
+  'begin',
+  'key',
+  'text',
+  'close',
+  '#lookUp',
+  '#checkType',
+  '#note',
+  '#noteModel',
+  '#path',
+  'textOf',
+  'described',
+];
 /** The dearer checks are for one input of so many. */
 const SELDOM = 8;
 
@@ -46,7 +58,10 @@ export async function requests(): Promise<Target> {
       { file: 'server/gateway/gateway.ts', functions: ['presentedToken', 'inHeaders', 'inQuery'] },
       { file: 'server/gateway/model-request.ts', functions: ['outputLimitOf', 'requestedOutput', 'largest'] },
       { file: 'server/gateway/model-request.ts', functions: ['storedContextIn'] },
-      { file: 'server/gateway/provider-api.ts', functions: ['requestHeaders', 'checkBetas', 'chosen'] },
+      {
+        file: 'server/gateway/provider-api.ts',
+        functions: ['requestHeaders', 'checkVersions', 'unknownVersion', 'chosen'],
+      },
     ],
     words: [
       ...['"type":"text",', '"added_field":1,', '"stream":true,', '"model":"m",', '"max_tokens":1e99,', '"n":129,'],

@@ -108,6 +108,35 @@ describe('a request with a field that the API does not have', () => {
     },
   );
 
+  it.each<[string, string, string, string]>([
+    ['POST', MESSAGES, 'anthropic-version', '2030-01-01'],
+    ['POST', MESSAGES, 'anthropic-version', '2023-06-01, 2030-01-01'],
+    ['POST', RESPONSES, 'openai-beta', 'nobody_knows=v1'],
+    ['POST', CHAT, 'openai-beta', 'responses=v1,nobody_knows=v1'],
+    ['GET', '/anthropic/v1/models', 'anthropic-beta', 'nobody-knows-2030-01-01'],
+    ['GET', '/anthropic/v1/models', 'anthropic-version', '2030-01-01'],
+  ])(
+    'so is an unknown version of the API, which has other fields: %s %s with %s: %s',
+    async (method, path, name, value) => {
+      const before = asked;
+      const body = { model: 'm', messages: chat, input: undefined };
+      const headers = { 'x-api-key': token, [name]: value };
+      const { status, text } = await gateway.ask(path, { method, headers, ...(method === 'POST' ? { body } : {}) });
+      expect(status).toBe(400);
+      expect(JSON.parse(text).error.message).toContain(`in the header ${name}`);
+      expect(asked).toBe(before);
+    },
+  );
+
+  it('but known versions pass', async () => {
+    answer = json(JSON.parse(message('hi')));
+    const known = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'interleaved-thinking-2025-05-14' };
+    expect((await ask(MESSAGES, { ...base, messages: chat }, known)).status).toBe(200);
+    answer = json({ object: 'response' });
+    const body = { model: 'gpt-5', input: 'a' };
+    expect((await ask(RESPONSES, body, { 'openai-beta': 'responses=experimental' })).status).toBe(200);
+  });
+
   it('but free-form data passes: inputs of tools, schemas, and text', async () => {
     answer = json(JSON.parse(message('hi')));
     const free = { safeguards: { verdict: ['allow'] } };
@@ -220,6 +249,15 @@ describe('an answer with a field that the API does not have', () => {
     expect(text).not.toMatch(/"SMUGGLED":|"response\.SMUGGLED"/);
   });
 
+  it('does not pass in another charset: the gateway has read it as UTF-8', async () => {
+    answer = (response) =>
+      void response
+        .writeHead(200, { 'content-type': 'text/event-stream; charset=utf-7' })
+        .end(event(start) + event(delta('+AGE-')) + event(stop));
+    const { headers } = await ask(MESSAGES, { model: 'm', messages: chat, stream: true });
+    expect(headers['content-type']).toBe('text/event-stream; charset=utf-8');
+  });
+
   it.each<[string, string]>([
     [
       'ends of lines that others know',
@@ -271,11 +309,13 @@ describe('the operator', () => {
   });
 
   it('can allow a field, a type and a beta by name, for one provider, at any place', async () => {
-    const fields = ['anthropic=novelty', 'anthropic=novel_block', 'anthropic=novel-beta-2030-01-01'];
+    const versions = ['anthropic=novel-beta-2030-01-01', 'anthropic=2030-01-01'];
+    const fields = ['anthropic=novelty', 'anthropic=novel_block', ...versions];
     const own = await Gateway.open({ settings: { providers: at(address), fields } });
     const headers = {
       'x-api-key': await (await own.person('ada', KEY)).token(),
       'anthropic-beta': 'novel-beta-2030-01-01',
+      'anthropic-version': '2030-01-01',
     };
     const novel = { type: 'novel_block', novelty: { any: ['thing'] } };
     answer = json({ ...JSON.parse(message('hi')), content: [novel], novelty: 1 });

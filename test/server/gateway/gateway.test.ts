@@ -259,6 +259,46 @@ describe('allowed models', () => {
     const allowed = await ask('/anthropic/v1/messages', { model: 'claude-haiku-4-5', max_tokens: 5, messages: chat });
     expect(allowed.status).toBe(200);
   });
+
+  const claude = { model: 'claude-haiku-4-5', max_tokens: 5, messages: chat };
+  const advisor = { type: 'advisor_20260301', name: 'advisor' };
+  const image = { type: 'image_generation' };
+  it.each<[string, string, object]>([
+    ['/anthropic/v1/messages', 'claude-opus-5', { ...claude, fallbacks: [{ model: 'claude-opus-5' }] }],
+    ['/anthropic/v1/messages', 'claude-opus-5', { ...claude, tools: [{ ...advisor, model: 'claude-opus-5' }] }],
+    [
+      '/anthropic/v1/messages/count_tokens',
+      'claude-opus-5',
+      { ...claude, tools: [{ ...advisor, model: 'claude-opus-5' }], max_tokens: undefined },
+    ],
+    [
+      '/openai/v1/responses',
+      'gpt-image-1',
+      { model: 'gpt-5-mini', input: 'a', tools: [{ ...image, model: 'gpt-image-1' }] },
+    ],
+    [
+      `${gemini}:generateContent`.replace('2.5-pro', '2.5-flash'),
+      'gemini-2.5-pro',
+      { contents, model: 'models/gemini-2.5-pro' },
+    ],
+  ])('are also those that a request to %s names at any other place: %s', async (path, named, body) => {
+    const models = ['anthropic=claude-haiku-*', 'openai=gpt-5-mini', 'gemini=gemini-2.5-flash*'];
+    const own = await Gateway.open({ settings: { providers: at(model.url), models } });
+    const headers = { 'x-api-key': await (await own.person('ada', KEY)).token() };
+    const asked = model.getRequests().length;
+    const { status, text } = await own.ask(path, { headers, body });
+    expect(status).toBe(403);
+    expect(text).toContain(`The model ${named} of`);
+    expect(model.getRequests()).toHaveLength(asked);
+  });
+
+  it('have a price, wherever a request names them, if there is a budget in USD', async () => {
+    const own = await Gateway.open({ settings: { providers: at(model.url), sessionUsd: 5 } });
+    const token = await (await own.person('ada', KEY)).token();
+    const body = { ...claude, fallbacks: [{ model: 'claude-tomorrow' }] };
+    const { status, text } = await own.messages(token, { body });
+    expect([status, text]).toEqual([403, expect.stringContaining('No price is known for the model claude-tomorrow')]);
+  });
 });
 
 describe('keys just in time', () => {

@@ -9,7 +9,7 @@
 
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
-import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, free, MODEL_NAME, oneOfFields } from '../field-check.ts';
 import {
   Count,
   type Finality,
@@ -25,7 +25,7 @@ import {
 } from './provider.ts';
 
 /** The betas that a request may use, without their dates. */
-export const anthropicBetas = oneOfFields(
+const anthropicBetas = oneOfFields(
   'advanced-tool-use advisor-tool agent-memory cache-diagnosis cache-keepalive claude-code claude-code-side-query',
   'code-execution computer-use context-1m context-hint context-management effort extended-cache-ttl fallback-credit',
   'fast-mode files-api fine-grained-tool-streaming inline-tools interleaved-thinking mcp-client mcp-servers message-threads',
@@ -91,11 +91,12 @@ const sentBlock: Fields = fields(
 );
 
 const sentTool = fields(
-  `type name description strict defer_loading eager_input_streaming allowed_callers max_characters max_uses max_tokens model
+  `type name description strict defer_loading eager_input_streaming allowed_callers max_characters max_uses max_tokens
    display_height_px display_width_px display_number enable_zoom allowed_domains blocked_domains max_content_tokens use_cache
    response_inclusion mcp_server_name`,
   {
     ...free('input_schema input_examples configs'),
+    model: MODEL_NAME,
     cache_control: cacheControl,
     caching: cacheControl,
     citations: fields('enabled'),
@@ -144,7 +145,7 @@ const messagesRequest = fields(
     container: fields('id', { skills: fields('type skill_id version') }),
     diagnostics: fields('previous_message_id'),
     fallback_credit_token: fields('token mode'),
-    fallbacks: fields('model max_tokens speed', { output_config: outputConfig, thinking }),
+    fallbacks: fields('max_tokens speed', { model: MODEL_NAME, output_config: outputConfig, thinking }),
   },
 );
 
@@ -325,6 +326,7 @@ export const anthropic: ProviderAdapter = {
     ...modelRoutes('/v1/models', anthropicModels, model),
   ],
   anyCase: false,
+  versionHeaders: { 'anthropic-version': /^2023-06-01$/, 'anthropic-beta': anthropicBetas },
   errorFields: anthropicError,
   keyHeader: (key) => ({ 'x-api-key': key }),
   errorBody,

@@ -7,7 +7,7 @@
 
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
-import { ADDRESS, type Fields, fields, free } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, free, MODEL_NAME } from '../field-check.ts';
 import {
   Count,
   listOf,
@@ -92,9 +92,10 @@ const asked = {
   cachedContent: { ...atProvider },
 };
 
-const geminiRequest: Fields = fields('model serviceTier store', asked);
-const geminiCountRequest: Fields = fields('model', {
+const geminiRequest: Fields = fields('serviceTier store', { ...asked, model: MODEL_NAME });
+const geminiCountRequest: Fields = fields('', {
   ...asked,
+  model: MODEL_NAME,
   generateContentRequest: geminiRequest,
 });
 
@@ -256,6 +257,8 @@ export const gemini: ProviderAdapter = {
     ...modelRoutes(MODELS, geminiModels, geminiModel),
   ],
   anyCase: true,
+  // The path has the version.
+  versionHeaders: {},
   errorFields: geminiError,
   keyHeader: (key) => ({ 'x-goog-api-key': key }),
   errorBody,

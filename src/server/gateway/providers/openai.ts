@@ -9,7 +9,7 @@
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
 import type { ErrorCode } from '../../../protocol/error-codes.ts';
-import { ADDRESS, type Fields, fields, free, oneOfFields } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, free, MODEL_NAME, oneOfFields } from '../field-check.ts';
 import {
   Count,
   type Finality,
@@ -48,10 +48,11 @@ const toolFilter = fields('read_only tool_names', {
 const tool: Fields = fields(
   `type name description strict defer_loading allowed_callers vector_store_ids max_num_results display_height display_width
    environment search_content_types search_context_size external_web_access server_label authorization connector_id
-   server_description server_url tunnel_id action background input_fidelity model moderation output_compression output_format
+   server_description server_url tunnel_id action background input_fidelity moderation output_compression output_format
    partial_images quality size execution`,
   {
     ...free('parameters output_schema filters headers'),
+    model: MODEL_NAME,
     tools: () => tool,
     format: fields('type definition syntax'),
     ranking_options: fields('ranker score_threshold', { hybrid_search: fields('embedding_weight text_weight') }),
@@ -482,6 +483,7 @@ export const openai: ProviderAdapter = {
     ...modelRoutes('/v1/models', openaiModels, openaiModel),
   ],
   anyCase: false,
+  versionHeaders: { 'openai-beta': /^(?:responses|assistants)=[\w.-]{1,40}$/ },
   errorFields: openaiError,
   keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
   errorBody,

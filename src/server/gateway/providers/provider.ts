@@ -39,6 +39,8 @@ export interface ProviderAdapter {
   readonly routes: readonly RouteRule[];
   /** Whether the provider also accepts field names in another case. */
   readonly anyCase: boolean;
+  /** Headers that change the fields of the API, with the known values. Dates at the end of a value do not count. */
+  readonly versionHeaders: Readonly<Record<string, RegExp>>;
   /** The fields of an error body. */
   readonly errorFields: Shape;
   keyHeader(key: string): Record<string, string>;
