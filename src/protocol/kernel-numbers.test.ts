@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { ExitCode, FrameType, HEADER_BYTES, KernelFd, KernelLimit } from './kernel-frames.ts';
+import { fromKernel } from './kernel-payloads.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 const numbersOfPython = `
@@ -32,9 +33,29 @@ test('host and Python have the same numbers, and no number is missing on one sid
   expect(z.record(z.string(), z.int()).parse(JSON.parse(output))).toEqual(ofHost);
 });
 
+const page = readFileSync(new URL('../../docs/internals/kernel-protocol.md', import.meta.url), 'utf8');
+
 test('docs/internals/kernel-protocol.md has every exit code', () => {
-  const page = readFileSync(new URL('../../docs/internals/kernel-protocol.md', import.meta.url), 'utf8');
   const table = page.slice(page.indexOf('### Exit codes'), page.indexOf('### Host to pid 1'));
   const codes = [...table.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
   expect(codes).toEqual(Object.values(ExitCode));
+});
+
+test('docs/internals/kernel-protocol.md has every frame by its letter and name, and no other', () => {
+  const rows = [...page.matchAll(/^\| `(.)` ([A-Z_]+) \|/gm)].map(([, letter = '', name = '']) => [name, letter]);
+  const frames = named(FrameType).map(([name, type]) => [name, String.fromCharCode(type)]);
+  expect(Object.fromEntries(rows.sort())).toEqual(Object.fromEntries(frames.sort()));
+});
+
+test('docs/internals/kernel-protocol.md has the sizes that the host allows, and the limit on snapshots', () => {
+  const table = page.slice(page.indexOf('### Kernel to host'));
+  const unit = { KiB: 1024, MiB: 1024 * 1024 };
+  const rows = table.matchAll(/^\| `(.)` [A-Z_]+ \| [^|]* \| (\d+) (KiB|MiB)/gm);
+  const sizes = [...rows].map(([, letter = '', count, size]): [number, number] => [
+    letter.charCodeAt(0),
+    Number(count) * unit[size as keyof typeof unit],
+  ]);
+  expect(sizes.length).toBeGreaterThan(8);
+  expect(sizes).toEqual(sizes.map(([type]) => [type, fromKernel.get(type)]));
+  expect(page).toContain(`A sandbox keeps at most ${KernelLimit.mostSnapshots}.`);
 });
