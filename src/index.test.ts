@@ -63,7 +63,8 @@ const RETIRED =
 /** Threads and processes can be daemons, and stored data keeps its names: files, collections and locks. */
 const DAEMON = /(?<!\\0)daemon(?!\.(json|log|sock)|s?'|-secrets'|=True|s live)/i;
 /** Only in code: people are told things, and text has placeholders. */
-const RETIRED_IN_CODE = /\b(told|heard|heed|woken|asleep)\b|(?<!place)holder|deleteAgent/i;
+const RETIRED_IN_CODE =
+  /\b(told|heard|heed|woken|asleep)\b|silence|unheard|heardAt|wasHeard|(?<!place)holder|deleteAgent/i;
 /** These read names that are stored. */
 const STORED_NAMES =
   /^(server\/(events\/event-stream|data-folder|run-server|permissions\/permission-records)|protocol\/server-info|storage\/(file|redis)\/(database|locks))\.ts$/;

@@ -19,7 +19,7 @@ import {
   TokensResource,
   UsersResource,
 } from './resources.ts';
-import { MonitoredTransport, SILENCE_MS, type Transport, WebTransport } from './transport.ts';
+import { IDLE_TIMEOUT_MS, MonitoredTransport, type Transport, WebTransport } from './transport.ts';
 
 /** The user behind this client's token or login. */
 export type Identity = Omit<z.infer<typeof Me>, 'csrf'>;
@@ -90,7 +90,7 @@ interface Resuming {
   /** How long to retry a broken connection. Default: one minute. */
   readonly resumeMs?: number;
   /** How long the server may be silent before the client checks its health. Default: one minute. */
-  readonly silenceMs?: number;
+  readonly idleTimeoutMs?: number;
 }
 
 export type ConnectOptions = Resuming &
@@ -111,7 +111,9 @@ const RESUME_MS = 60_000;
 
 /** Throws `SERVER_UNREACHABLE` if no server answers, and `UNAUTHENTICATED` if the token is invalid. */
 export async function connect(options: ConnectOptions): Promise<Client> {
-  const link = new ApiClient(new MonitoredTransport(await transportOf(options), options.silenceMs ?? SILENCE_MS));
+  const link = new ApiClient(
+    new MonitoredTransport(await transportOf(options), options.idleTimeoutMs ?? IDLE_TIMEOUT_MS),
+  );
   try {
     const { csrf, ...me } = await link.call('whoAmI');
     link.csrf = csrf;

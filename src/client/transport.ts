@@ -129,7 +129,7 @@ async function bodyOf(body: NonNullable<TransportRequest['body']>): Promise<Requ
 
 /** How often the server sends a heartbeat on open connections, unless it announces another interval. */
 const EVERY_MS = 20_000;
-export const SILENCE_MS = 60_000;
+export const IDLE_TIMEOUT_MS = 60_000;
 /** How many heartbeats may be missed. */
 const MOST_MISSED = 3;
 /** How long the server may take to answer a health check. */
@@ -146,15 +146,15 @@ export interface Monitor {
 /** Wraps a transport, and ends its requests if the server is gone. */
 export class MonitoredTransport implements Transport {
   readonly #inner: Transport;
-  readonly #silenceMs: number;
+  readonly #idleTimeoutMs: number;
   /** The last announced heartbeat interval. Without one, no heartbeats are expected. */
   #everyMs = Number.POSITIVE_INFINITY;
   /** All waiting requests share one health check. */
   readonly #isThere = singleFlight(() => this.#ask());
 
-  constructor(inner: Transport, silenceMs: number) {
+  constructor(inner: Transport, idleTimeoutMs: number) {
     this.#inner = inner;
-    this.#silenceMs = silenceMs;
+    this.#idleTimeoutMs = idleTimeoutMs;
   }
 
   get address(): string {
@@ -201,11 +201,11 @@ export class MonitoredTransport implements Transport {
    * how long it may take until the first data, even if the server answers.
    */
   monitor(onGone: (error: CellaError) => void, { openingMs = Number.POSITIVE_INFINITY } = {}): Monitor {
-    let heardAt = performance.now();
-    const silenceMs = this.#silenceMs;
+    let activeAt = performance.now();
+    const idleTimeoutMs = this.#idleTimeoutMs;
     let announced = false;
     /** A connection with heartbeats is broken if it is silent for longer. */
-    let mostQuietMs = openingMs;
+    let mostIdleMs = openingMs;
     let over = false;
     let timer: ReturnType<typeof setTimeout>;
     const stop = () => {
@@ -213,37 +213,37 @@ export class MonitoredTransport implements Transport {
       clearTimeout(timer);
     };
     const look = async (): Promise<void> => {
-      const quietMs = performance.now() - heardAt;
-      if (quietMs < silenceMs) return wait(silenceMs - quietMs);
+      const idleMs = performance.now() - activeAt;
+      if (idleMs < idleTimeoutMs) return wait(idleTimeoutMs - idleMs);
       // This wait also lets data be read that arrived while this process was busy.
       const isThere = await this.#isThere();
       if (over) return;
-      const wasHeard = performance.now() - heardAt < quietMs;
-      if (wasHeard) return wait(silenceMs);
-      if (isThere && quietMs < mostQuietMs) return wait(Math.min(silenceMs, mostQuietMs - quietMs));
+      const wasActive = performance.now() - activeAt < idleMs;
+      if (wasActive) return wait(idleTimeoutMs);
+      if (isThere && idleMs < mostIdleMs) return wait(Math.min(idleTimeoutMs, mostIdleMs - idleMs));
       stop();
-      onGone(this.#silentError(quietMs, isThere));
+      onGone(this.#silentError(idleMs, isThere));
     };
     const wait = (ms: number): void => {
       timer = setTimeout(() => void look(), ms);
     };
-    wait(silenceMs);
+    wait(idleTimeoutMs);
     return {
       alive: () => {
-        heardAt = performance.now();
-        if (!announced) mostQuietMs = Number.POSITIVE_INFINITY;
+        activeAt = performance.now();
+        if (!announced) mostIdleMs = Number.POSITIVE_INFINITY;
       },
       expectEvery: (ms) => {
         announced = true;
         this.#everyMs = ms;
-        mostQuietMs = MOST_MISSED * ms;
+        mostIdleMs = MOST_MISSED * ms;
       },
       stop,
     };
   }
 
-  #silentError(quietMs: number, isThere: boolean): CellaError {
-    const seconds = Math.round(quietMs / 1000);
+  #silentError(idleMs: number, isThere: boolean): CellaError {
+    const seconds = Math.round(idleMs / 1000);
     const message = isThere
       ? `A connection to ${this.address} has been silent for ${seconds} s: it is broken, although the server answers.`
       : `${this.address} has been silent for ${seconds} s, and does not answer any more.`;
@@ -253,7 +253,7 @@ export class MonitoredTransport implements Transport {
   }
 
   async #ask(): Promise<boolean> {
-    const signal = AbortSignal.timeout(Math.min(LONGEST_ANSWER_MS, this.#silenceMs));
+    const signal = AbortSignal.timeout(Math.min(LONGEST_ANSWER_MS, this.#idleTimeoutMs));
     try {
       const answer = await this.#inner.request({ method: 'GET', path: '/health', headers: {}, signal });
       await answer.body?.cancel();

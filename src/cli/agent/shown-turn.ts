@@ -53,10 +53,10 @@ export class ShownTurn {
     const { session, leaving } = this.#context;
     const prompted = session.prompt(prompt, { ...options, signal: this.#stopping.signal });
     {
-      using silence = new IdleStatus(this.#context.terminal, () => this.#asked.size > 0);
+      using status = new IdleStatus(this.#context.terminal, () => this.#asked.size > 0);
       for await (const event of prompted) {
         if (leaving.aborted) break;
-        silence.broken(event);
+        status.update(event);
         this.#take(event);
         if (this.#waiting > MAX_BUFFERED_CHARACTERS) await this.#screen;
       }
@@ -177,7 +177,7 @@ class IdleStatus implements Disposable {
     this.#wait(STATUS_DELAY_MS);
   }
 
-  broken(event: AgentLogEvent): void {
+  update(event: AgentLogEvent): void {
     if (event.type === 'turn_queued') this.#doing = describeQueued(event).replace(/\.$/, '');
     else if (event.type === 'turn_started') this.#doing = 'Starting the agent';
     else this.#doing = 'The agent works';

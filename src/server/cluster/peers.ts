@@ -163,7 +163,7 @@ interface Watch {
 const LOOK_MS = 1000;
 /** How long after its last answer to ask again, and how long it may stay silent in total. */
 const ASK_AFTER_MS = 10_000;
-const LONGEST_SILENCE_MS = 30_000;
+const IDLE_TIMEOUT_MS = 30_000;
 
 /** Watches servers that requests were forwarded to. If one is gone or does not respond, what waits for it is aborted. */
 export class ClusterPeerMonitor implements Disposable {
@@ -204,11 +204,11 @@ export class ClusterPeerMonitor implements Disposable {
   }
 
   async #lookAt(id: string, watch: Watch): Promise<void> {
-    const silentMs = performance.now() - watch.answeredAt;
-    if (silentMs >= LONGEST_SILENCE_MS) {
-      return this.#giveUp(id, watch, `it has not answered for ${LONGEST_SILENCE_MS / 1000} s`);
+    const idleMs = performance.now() - watch.answeredAt;
+    if (idleMs >= IDLE_TIMEOUT_MS) {
+      return this.#giveUp(id, watch, `it has not answered for ${IDLE_TIMEOUT_MS / 1000} s`);
     }
-    if (silentMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
+    if (idleMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
     // A failure of storage says nothing about other servers.
     if (await this.#options.isAlive(id).catch(() => true)) return;
     this.#giveUp(id, watch, 'it is no longer there');
@@ -217,7 +217,7 @@ export class ClusterPeerMonitor implements Disposable {
   async #ask(watch: Watch): Promise<void> {
     watch.asking = true;
     const deadline = AbortSignal.timeout(ASK_AFTER_MS);
-    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // counts as silence
+    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // counts as no answer
     watch.asking = false;
     if (answered) watch.answeredAt = performance.now();
   }

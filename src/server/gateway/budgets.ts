@@ -301,7 +301,7 @@ const NOTICED_MS = 2000;
 
 export class CallTiming {
   readonly #clock: () => number;
-  #heardAt: number | undefined;
+  #sentAt: number | undefined;
   #refused = false;
 
   constructor(clock: () => number = () => performance.now()) {
@@ -310,7 +310,7 @@ export class CallTiming {
 
   /** The connection is open, so from now on the provider may have the request. */
   sent(): void {
-    this.#heardAt = this.#clock();
+    this.#sentAt = this.#clock();
   }
 
   /** Errors and redirects are not charged. */
@@ -320,7 +320,7 @@ export class CallTiming {
 
   /** How long the provider has had the request. Undefined if it never received or has refused it. */
   get workedMs(): number | undefined {
-    return this.#heardAt === undefined || this.#refused ? undefined : this.#clock() - this.#heardAt;
+    return this.#sentAt === undefined || this.#refused ? undefined : this.#clock() - this.#sentAt;
   }
 }
 

@@ -42,7 +42,7 @@ export const defaultUpstreamTimeouts: UpstreamTimeouts = {
 };
 
 /** No connection was made, so a retry is safe. */
-const UNHEARD = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+const UNREACHED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 /** The provider may have received the request. A retry may succeed. */
 const PASSING_CODES = new Set(['ECONNRESET', 'EPIPE']);
 
@@ -79,7 +79,7 @@ export class Upstream implements Disposable {
           throw providerFailed('it closed the connection (ECONNRESET)');
         case 'failed':
           throw outcome.error;
-        case 'unheard': {
+        case 'unreached': {
           const pauseMs = pausesMs[tries - 1];
           if (pauseMs === undefined)
             throw permanentFailure(`it cannot be reached (${outcome.code}), in ${tries} tries`);
@@ -144,12 +144,12 @@ export class Upstream implements Disposable {
 type UpstreamOutcome =
   | { readonly kind: 'answer'; readonly answer: IncomingMessage }
   | { readonly kind: 'stale' }
-  | { readonly kind: 'unheard'; readonly code: string }
+  | { readonly kind: 'unreached'; readonly code: string }
   | { readonly kind: 'failed'; readonly error: CellaError };
 
 function outcomeOf(code: string, mayBeStale: boolean): UpstreamOutcome {
   if (mayBeStale && code === 'ECONNRESET') return { kind: 'stale' };
-  if (UNHEARD.has(code)) return { kind: 'unheard', code };
+  if (UNREACHED.has(code)) return { kind: 'unreached', code };
   const why = `it cannot be reached (${code})`;
   return { kind: 'failed', error: PASSING_CODES.has(code) ? providerFailed(why) : permanentFailure(why) };
 }
@@ -245,13 +245,13 @@ function begin(answer: IncomingMessage, response: ServerResponse, { key, streame
   response.flushHeaders();
 }
 
-/** The agent's reading time does not count as the provider's silence. */
+/** The agent's reading time does not count as the provider's idle time. */
 async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const silence = providerFailed(`it was silent for ${idleMs} ms in the middle of its answer`);
+  const idle = providerFailed(`it was silent for ${idleMs} ms in the middle of its answer`);
   const chunks: AsyncIterator<Buffer> = answer[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const timer = setTimeout(() => answer.destroy(silence), idleMs);
+      const timer = setTimeout(() => answer.destroy(idle), idleMs);
       const { done, value } = await chunks.next().finally(() => clearTimeout(timer));
       if (done) return;
       yield value;

@@ -165,7 +165,7 @@ function newClient({ createClient, RESP_TYPES }: typeof Redis, { url }: RedisAdd
 }
 
 /** Together less than the second within which callers must get an error. */
-const SILENCE_MS = 400;
+const IDLE_TIMEOUT_MS = 400;
 const PULSE_MS = 450;
 /** A connection silent for this long counts as broken, even if other connections work. */
 const LONGEST_MS = 60_000;
@@ -190,7 +190,7 @@ class ResponseWatchdog {
   async watch<T>(answer: Promise<T>): Promise<T> {
     if (this.#pending === 0) this.#lastSign = performance.now();
     this.#pending += 1;
-    this.#timer ??= setTimeout(() => this.#listen(), SILENCE_MS);
+    this.#timer ??= setTimeout(() => this.#listen(), IDLE_TIMEOUT_MS);
     try {
       return await answer;
     } finally {
@@ -211,10 +211,10 @@ class ResponseWatchdog {
     await new Promise((resolve) => setImmediate(resolve));
     const since = this.#lastSign;
     const quiet = performance.now() - since;
-    const alive = quiet < SILENCE_MS / 2 || (quiet < LONGEST_MS && (await answersPing(this.#newClient())));
+    const alive = quiet < IDLE_TIMEOUT_MS / 2 || (quiet < LONGEST_MS && (await answersPing(this.#newClient())));
     // Everything was answered in the meantime.
     if (this.#timer !== timer) return;
-    this.#timer = setTimeout(() => this.#listen(), SILENCE_MS / 2);
+    this.#timer = setTimeout(() => this.#listen(), IDLE_TIMEOUT_MS / 2);
     if (!alive && this.#lastSign === since) this.#onGone();
   }
 }

@@ -12,7 +12,7 @@ import { Served } from '../../support/servers/serve-process.ts';
 import { TestServer } from '../../support/servers/server.ts';
 import { pythonFlags } from './checked-session.ts';
 
-const limits = { silenceMs: 1500, resumeMs: 1500 };
+const limits = { idleTimeoutMs: 1500, resumeMs: 1500 };
 const gone = { code: 'SERVER_UNREACHABLE' };
 
 const ways: readonly (readonly [way: string, connect: (served: Served) => Promise<Client>])[] = [
@@ -63,7 +63,7 @@ describe('a WebSocket without data, while the server answers elsewhere,', () => 
   async function sessions(stack: AsyncDisposableStack) {
     const server = stack.use(await TestServer.start({ limits: { heartbeatMs: 200 } }));
     const proxy = stack.use(await CuttingProxy.to(server.url));
-    const options = { token: server.token, silenceMs: 1000, resumeMs: 30_000 };
+    const options = { token: server.token, idleTimeoutMs: 1000, resumeMs: 30_000 };
     const client = stack.use(await connect({ url: proxy.url, ...options }));
     const direct = stack.use(await connect({ url: server.url, ...options }));
     const agentKey = 'half-open';
@@ -144,7 +144,7 @@ describe('an HTTP stream without data, while the server answers elsewhere,', () 
   async function start(stack: AsyncDisposableStack) {
     const server = stack.use(await TestServer.start({ limits: { heartbeatMs: 200 } }));
     const proxy = stack.use(await CuttingProxy.to(server.url));
-    const options = { token: server.token, silenceMs: 1000, resumeMs: 30_000 };
+    const options = { token: server.token, idleTimeoutMs: 1000, resumeMs: 30_000 };
     const client = stack.use(await connect({ url: proxy.url, ...options }));
     return { server, proxy, session: await client.open({ agentKey: 'half-open' }) };
   }
