@@ -246,6 +246,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'metered',
     'brokeOff',
     'textResponse',
+    'jsonResponse',
     'textOf',
     'downloadResponse',
     'exactly',

@@ -6,7 +6,7 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { MOST_CLIENT_EFFORT, scanInSteps } from '../../lib/json-scanner.ts';
 import { toStream } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { JsonText } from '../json-pieces.ts';
+import { type JsonText, jsonText } from '../json-pieces.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 /** A body without a length is admitted in parts of this size. */
@@ -124,6 +124,10 @@ export function textResponse(text: JsonText, init: ResponseInit): Response {
   const response = new Response(null, init);
   texts.set(response, text);
   return response;
+}
+
+export async function jsonResponse(value: unknown, status = 200): Promise<Response> {
+  return textResponse(await jsonText(value), { status, headers: { 'content-type': 'application/json' } });
 }
 
 /** Undefined if the body is a stream, or empty. */

@@ -19,11 +19,10 @@ import { networkOf } from '../access/audit-log.ts';
 import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
 import { parseToken } from '../access/secrets.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
-import { jsonText } from '../json-pieces.ts';
 import { ByteLimit, type ByteReservation, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
-import { readJson, textResponse } from './bodies.ts';
+import { jsonResponse, readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';
 import type { AuditTarget, RequestAudit } from './request-audit.ts';
 import { clientAddress, type RequestContext, type RequestEnv } from './server-context.ts';
@@ -276,10 +275,6 @@ async function respond(result: unknown, status: number): Promise<Response> {
   if (result instanceof Response) return result;
   if (result === undefined) return new Response(null, { status: status === 200 ? 204 : status });
   return await jsonResponse(result, status);
-}
-
-export async function jsonResponse(value: unknown, status = 200): Promise<Response> {
-  return textResponse(await jsonText(value), { status, headers: { 'content-type': 'application/json' } });
 }
 
 /** Limit on the names in a body and in each of its objects: schemas take microseconds per name. */

@@ -6,8 +6,9 @@ import type { agentRoutes, permissionRoutes, profileRoutes } from '../../../prot
 import type { Transcript } from '../../../protocol/turn.ts';
 import type { PromptRequest } from '../../turns/session-turns.ts';
 import { readConversationState } from '../../turns/turn-records.ts';
+import { jsonResponse } from '../bodies.ts';
 import { negotiateFormat, streamEvents } from '../event-responses.ts';
-import { type Handlers, jsonResponse } from '../router.ts';
+import type { Handlers } from '../router.ts';
 import { abortConnection, type ServerContext } from '../server-context.ts';
 
 export function agentHandlers(service: ServerContext): Handlers<typeof agentRoutes> {
