@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openAccess } from '../../../src/server/access/access-control.ts';
 import { storageKeyOf } from '../../../src/server/ids.ts';
 import { newDefinition, SessionDefinitions } from '../../../src/server/sessions/session-definitions.ts';
+import { AgentProfiles } from '../../../src/server/turns/agent-profiles.ts';
 import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { recordOf } from '../../contract/storage/samples.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
@@ -26,7 +27,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server?.end());
 
-/** A conversation of some 48 MB, and 200 sessions with some 64 MB of code in their histories. */
+/** A conversation of some 48 MB, profiles of 40 MB, and 200 sessions with some 64 MB of code in their histories. */
 async function fill(dataDir: string) {
   await using storage = await FileStorage.open(dataDir);
   await using access = await openAccess({ storage, dataDir, rates: { burst: 1, perSecond: 1 } });
@@ -48,6 +49,8 @@ async function fill(dataDir: string) {
     const key = storageKeyOf(ann.id, `k${at}`);
     await storage.records.put(key, recordOf(key, { history }));
   }
+  const profiles = new AgentProfiles(storage.documents);
+  for (let at = 0; at < 50; at++) await profiles.put(ann.id, `p${at}`, { systemPrompt: 'x'.repeat(800_000) });
   const made = await access.tokens.create(access.localAdmin(), { name: 'test', user: 'ann' });
   return { token: made.token, session: definition.id };
 }
@@ -58,6 +61,7 @@ const memoryMb = (what: 'RSS' | 'HWM') =>
 
 it.each([
   ['kernels of long histories', () => '/v1/kernels'],
+  ['large profiles', () => '/v1/profiles'],
   ['a long conversation', () => `/v1/sessions/${session}/conversation`],
 ])('%s', { timeout: 300_000 }, async (_what, path) => {
   const ask = () => server.discard('GET', path(), token);
@@ -65,5 +69,6 @@ it.each([
   writeFileSync(`/proc/${server.pid}/clear_refs`, '5');
   const before = memoryMb('RSS');
   expect(await Promise.all(Array.from({ length: AT_ONCE }, ask))).toEqual(Array(AT_ONCE).fill(200));
+  console.log('growth', memoryMb('HWM') - before);
   expect(memoryMb('HWM') - before).toBeLessThan(MOST_GROWTH_MB);
 });

@@ -109,10 +109,12 @@ async function* transcriptJson(
 }
 
 export function profileHandlers({ profiles }: ServerContext): Handlers<typeof profileRoutes> {
+  /** One list at a time per user: all profiles of a user are in memory until the last byte of JSON is written. */
+  const lists = new KeyedSerialQueue<string>();
+
   return {
-    listProfiles: async ({ principal }) => {
-      return { profiles: await profiles.list(principal.userId) };
-    },
+    listProfiles: async ({ principal: { userId } }) =>
+      await lists.run(userId, async () => jsonResponse({ profiles: await profiles.list(userId) })),
 
     getProfile: async ({ principal, params: { name } }) => {
       return await profiles.get(principal.userId, name);
@@ -131,10 +133,14 @@ export function profileHandlers({ profiles }: ServerContext): Handlers<typeof pr
 }
 
 export function permissionHandlers({ sessions }: ServerContext): Handlers<typeof permissionRoutes> {
+  /** One list at a time per user: the inputs of all permissions are in memory until the last byte of JSON is written. */
+  const lists = new KeyedSerialQueue<string>();
+
   return {
-    listPermissions: async ({ info, query }) => {
+    listPermissions: async ({ info, query, principal }) => {
       const { permissions } = await sessions.open(info.id);
-      return { permissions: await permissions.list(query.state) };
+      const list = async () => jsonResponse({ permissions: await permissions.list(query.state) });
+      return await lists.run(principal.userId, list);
     },
 
     getPermission: async ({ info, params }) => {
