@@ -334,7 +334,7 @@ async function ownerOf(folder: string, path: string): Promise<string> {
     const [, written, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(name) ?? [];
     if (written === undefined) continue;
     const record = await readSmall(join(folder, name, 'RECORD'), LARGEST_RECORD);
-    if (record.split('\n').some((line) => line.startsWith(`${path},`))) return `${packageName(written)} ${version}`;
+    if (`\n${record}`.includes(`\n${path},`)) return `${packageName(written)} ${version}`;
   }
   return 'a package';
 }

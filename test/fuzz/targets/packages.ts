@@ -33,19 +33,19 @@ export async function packages(): Promise<Target> {
 
   const { signal } = new AbortController();
 
-  const page = (type: string) => (text: string) => {
-    for (const { filename, url } of readPage(text, type, BASE) ?? []) {
+  const page = (type: string) => async (text: string) => {
+    for (const { filename, url } of (await readPage(text, type, BASE)) ?? []) {
       parseFileName(filename, 'a');
       if (url.hash !== '') throw new Error(`an address with a fragment: ${url}`);
     }
   };
-  const kinds: Readonly<Record<string, (text: string) => void>> = {
+  const kinds: Readonly<Record<string, (text: string) => void | Promise<void>>> = {
     json: page('application/vnd.pypi.simple.v1+json'),
     html: page('text/html'),
     file: (text) => void parseFileName(text, 'a'),
-    metadata: (text) => {
-      const metadata = parseMetadata(text);
-      if (metadata) requirementsOf(metadata, ['test'], ENVIRONMENT, 'a');
+    metadata: async (text) => {
+      const metadata = await parseMetadata(text);
+      if (metadata) await requirementsOf(metadata, ['test'], ENVIRONMENT, 'a');
     },
     marker: (text) => void parseMarker(text)?.(ENVIRONMENT),
     version: (text) => {
@@ -108,9 +108,9 @@ export async function packages(): Promise<Target> {
   const attempt = (error: unknown) => {
     if (!(error instanceof Failed) && !(error instanceof CellaError && error.code === 'DEPS_INVALID')) throw error;
   };
-  const attempted = (work: () => void) => {
+  const attempted = async (work: () => void | Promise<void>) => {
     try {
-      work();
+      await work();
     } catch (error) {
       attempt(error);
     }
@@ -161,7 +161,7 @@ export async function packages(): Promise<Target> {
       },
       {
         file: 'namespaces/deps/resolver/pep508.ts',
-        functions: ['parseMetadata', 'first', 'fieldsOf', 'requirementsOf', 'understood', 'notUnderstood', 'short'],
+        functions: ['parseMetadata', 'fieldsOf', 'requirementsOf', 'understood', 'notUnderstood', 'short'],
       },
       {
         file: 'namespaces/deps/resolver/package-index.ts',
@@ -227,7 +227,7 @@ export async function packages(): Promise<Target> {
       ],
       ...['Requires-Dist: ', '../', '\\', 'PK\x01\x02', 'PK\x05\x06', '\xff\xff\xff\xff', '\0', '\n '],
     ],
-    take: (input) => {
+    take: async (input) => {
       const end = input.indexOf(10);
       const kind = input.toString('latin1', 0, Math.max(0, end));
       if (kind === 'zip') {
@@ -239,7 +239,7 @@ export async function packages(): Promise<Target> {
       }
       const text = input.toString('utf8', end + 1);
       const known = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-      for (const read of known ? [known] : Object.values(kinds)) attempted(() => read(text));
+      for (const read of known ? [known] : Object.values(kinds)) await attempted(() => read(text));
     },
   };
 }

@@ -5,11 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
+import { expectNoStall } from '../../../../test/support/servers/stalls.ts';
 import { forceRemoveTree } from '../install-workspace.ts';
 import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../package-source.ts';
 import { installBuiltIn } from './install-wheels.ts';
-import { parseFileName } from './package-index.ts';
-import { parseMetadata } from './pep508.ts';
+import { parseFileName, parseIndexPage } from './package-index.ts';
+import { parseMetadata, requirementsOf } from './pep508.ts';
+import { markerEnvironment } from './python-target.ts';
+import { CandidateSelector, explainUnmet } from './resolve.ts';
 import { consoleScripts, writePrograms } from './wheel.ts';
 
 const interpreter = { tag: 'cp314-wasm32', version: [3, 14], platforms: [] } as const;
@@ -58,9 +61,9 @@ const MUCH = 400_000;
 const MB = 1024 * 1024;
 
 describe('a hostile package does not block the host', () => {
-  it('with blanks within a line of its metadata', () => {
+  it('with blanks within a line of its metadata', async () => {
     const text = `Name: a\nVersion: 1\nSummary: x${' '.repeat(MUCH)}x\nRequires-Dist: b  \n`;
-    expect(parseMetadata(text)).toMatchObject({ name: 'a', requires: ['b'] });
+    expect(await parseMetadata(text)).toMatchObject({ name: 'a', requires: ['b'] });
   });
 
   it('with blanks within a line of its entry points', () => {
@@ -96,6 +99,50 @@ describe('a hostile package does not block the host', () => {
     const conditions = Array.from({ length: 100 }, () => '>=1').join(',');
     const { reason } = await fromFolder({ a: { requires: Array.from({ length: 6 }, () => `b${conditions}`) }, b: {} });
     expect(reason).toContain('more than 500 conditions');
+  });
+});
+
+describe('the event loop goes on', { timeout: 60_000 }, () => {
+  const FILES = 100_000;
+  const python = { tag: 'cp311', version: [3, 11], platforms: ['manylinux_2_17_x86_64'] } as const;
+  const base = new URL('https://index.example/simple/a/');
+  const filename = (at: number) => `a-1.${at >> 2}.${at & 3}-cp311-cp311-manylinux_2_17_x86_64.whl`;
+  const hashes = { sha256: 'a'.repeat(64) };
+  const listed = Array.from({ length: FILES }, (_, at) => ({ filename: filename(at), url: filename(at), hashes }));
+  const pages = {
+    JSON: ['application/json', JSON.stringify({ files: listed })],
+    HTML: [
+      'text/html',
+      listed.map(({ url }) => `<a href="${url}" data-requires-python="&gt;=3">${url}</a>\n`).join(''),
+    ],
+    'tags that are none': ['text/html', '<a '.repeat(2_000_000)],
+  } as const;
+
+  it.each(Object.entries(pages))('while a page is read: %s', async (_what, [type, text]) => {
+    await expectNoStall(async () => void (await parseIndexPage(text, type, base)));
+  });
+
+  it('while a version is chosen', async () => {
+    const files = listed.flatMap(({ filename }) => {
+      const parsed = parseFileName(filename, 'a');
+      return parsed ? [{ ...parsed, filename, requiresPython: '>=3.8', from: 'folder', path: filename } as const] : [];
+    });
+    const chooser = new CandidateSelector(python);
+    await expectNoStall(async () => void (await chooser.candidates(files, ['>=1.0', '!=1.5.*'])));
+    const question = { name: 'a', conditions: ['==999'], files, where: 'here' };
+    await expectNoStall(async () => void (await explainUnmet(question, python, chooser)));
+  });
+
+  it('while metadata is read, and its conditions are compared with many extras', async () => {
+    const lines = Array.from({ length: 500_000 }, () => 'A:b\n').join('');
+    const marker = Array.from({ length: 20 }, () => 'python_version > "3.8"').join(' and ');
+    const needs = Array.from({ length: 300 }, () => `Requires-Dist: b; ${marker} and extra == "none"\n`).join('');
+    const text = `Name: a\nVersion: 1\n${needs}${lines}`;
+    await expectNoStall(async () => void (await parseMetadata(text)));
+    const metadata = await parseMetadata(text);
+    expect(metadata?.requires).toHaveLength(300);
+    const extras = Array.from({ length: 100 }, (_, at) => `e${at}`);
+    if (metadata) await expectNoStall(() => requirementsOf(metadata, extras, markerEnvironment(python), 'a'));
   });
 });
 

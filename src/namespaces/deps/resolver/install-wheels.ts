@@ -95,8 +95,8 @@ export async function explainNotFound(
     const files = await places.of(name);
     const chooser = new CandidateSelector(interpreter);
     // Some wheel is compatible, so pip's own message is better.
-    if (chooser.candidates(files, conditions).length > 0) return undefined;
-    const reason = explainUnmet({ name, conditions, files, where: places.where }, interpreter, chooser);
+    if ((await chooser.candidates(files, conditions)).length > 0) return undefined;
+    const reason = await explainUnmet({ name, conditions, files, where: places.where }, interpreter, chooser);
     const whole =
       by === undefined || by.startsWith('versions:') || by.startsWith('-r ')
         ? reason

@@ -3,8 +3,9 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseJsonOrUndefined } from '../../../interpreter/find-python.ts';
+import { giveWay, inSlices } from '../../../lib/event-loop.ts';
 import { packageName } from '../../../protocol/requirement.ts';
+import { readToolJson } from '../../tools/tool-output.ts';
 import { indexesOf, type PackageSource } from '../package-source.ts';
 import { displayUrl, type IndexClient, isReachable } from './index-client.ts';
 import { parseVersion, type Version } from './pep440.ts';
@@ -59,13 +60,16 @@ export class PackageIndex {
     const base = index.pathname.endsWith('/') ? index : new URL(`${index.pathname}/`, index);
     const page = await this.#fetcher.whole(new URL(`${name}/`, base), PAGE_TYPES, this.#limits.pageBytes);
     if (!page) return [];
-    const files = parseIndexPage(page.bytes.toString('utf8'), page.type, page.url);
+    const files = await parseIndexPage(page.bytes.toString('utf8'), page.type, page.url);
     if (!files) throw new Failed(`the package index has no page of ${name} that can be read (${displayUrl(page.url)})`);
-    return files.flatMap((file) => {
-      const parsed = parseFileName(file.filename, name);
-      if (parsed?.name !== name || !isReachable(file.url, page.url)) return [];
-      return { ...parsed, filename: file.filename, requiresPython: file.requiresPython, from: 'index', file } as const;
-    });
+    const found: PackageFile[] = [];
+    for await (const file of inSlices(files)) {
+      const { filename, requiresPython } = file;
+      const parsed = parseFileName(filename, name);
+      if (parsed?.name !== name || !isReachable(file.url, page.url)) continue;
+      found.push({ ...parsed, filename, requiresPython, from: 'index', file });
+    }
+    return found;
   }
 }
 
@@ -73,11 +77,13 @@ async function inFolder(folder: string, name: string): Promise<PackageFile[]> {
   const filenames = await readdir(folder).catch((error: Error) => {
     throw new Failed(`the folder of wheels cannot be read: ${error.message}`, 'all');
   });
-  return filenames.flatMap((filename) => {
+  const found: PackageFile[] = [];
+  for await (const filename of inSlices(filenames)) {
     const parsed = parseFileName(filename, name);
-    if (parsed?.name !== name) return [];
-    return { ...parsed, filename, requiresPython: undefined, from: 'folder', path: join(folder, filename) } as const;
-  });
+    if (parsed?.name !== name) continue;
+    found.push({ ...parsed, filename, requiresPython: undefined, from: 'folder', path: join(folder, filename) });
+  }
+  return found;
 }
 
 interface IndexFile {
@@ -94,49 +100,55 @@ interface IndexFile {
 const PAGE_TYPES = 'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
 const Hashes = z.record(z.string(), z.string());
-const IndexPage = z.object({
-  files: z.array(
-    z.object({
-      filename: z.string(),
-      url: z.string(),
-      hashes: Hashes.optional(),
-      'requires-python': z.string().nullish(),
-      yanked: z.union([z.boolean(), z.string()]).optional(),
-      'core-metadata': z.union([z.boolean(), Hashes]).optional(),
-      'dist-info-metadata': z.union([z.boolean(), Hashes]).optional(),
-    }),
-  ),
+const ListedFile = z.object({
+  filename: z.string(),
+  url: z.string(),
+  hashes: Hashes.optional(),
+  'requires-python': z.string().nullish(),
+  yanked: z.union([z.boolean(), z.string()]).optional(),
+  'core-metadata': z.union([z.boolean(), Hashes]).optional(),
+  'dist-info-metadata': z.union([z.boolean(), Hashes]).optional(),
 });
+const IndexPage = z.object({ files: z.array(z.unknown()) });
 
-/** The files of a JSON page, or undefined if it is not such a page. */
-export function parseIndexPage(text: string, type: string, base: URL): IndexFile[] | undefined {
-  return type.includes('json') ? parseJsonPage(text, base) : parseHtmlPage(text, base);
+/**
+ * The files of a page, or undefined if it is not such a page. In slices: a package with tens of thousands of files has a page
+ * of many megabytes.
+ */
+export async function parseIndexPage(text: string, type: string, base: URL): Promise<IndexFile[] | undefined> {
+  return type.includes('json') ? await parseJsonPage(text, base) : await parseHtmlPage(text, base);
 }
 
-function parseJsonPage(text: string, base: URL): IndexFile[] | undefined {
-  const page = IndexPage.safeParse(parseJsonOrUndefined(text)).data;
-  return page?.files.flatMap((file) => {
+async function parseJsonPage(text: string, base: URL): Promise<IndexFile[] | undefined> {
+  const page = IndexPage.safeParse(await readToolJson(text).catch(() => undefined)).data;
+  if (!page) return undefined;
+  const files: IndexFile[] = [];
+  for await (const listed of inSlices(page.files)) {
+    const file = ListedFile.safeParse(listed).data;
+    if (!file) return undefined;
     const url = urlOf(file.url, base);
     const metadata = file['core-metadata'] ?? file['dist-info-metadata'] ?? false;
-    if (!url) return [];
-    return {
+    if (!url) continue;
+    files.push({
       filename: file.filename,
       url,
       sha256: sha256Of(file.hashes?.sha256),
       requiresPython: file['requires-python'] ?? undefined,
       yanked: file.yanked !== undefined && file.yanked !== false,
       metadata: metadata === false ? undefined : { sha256: sha256Of(metadata === true ? undefined : metadata.sha256) },
-    };
-  });
+    });
+  }
+  return files;
 }
 
-function parseHtmlPage(text: string, base: URL): IndexFile[] {
-  return linksIn(text, base).map(({ url, text: filename, attributes }) => {
+async function parseHtmlPage(text: string, base: URL): Promise<IndexFile[]> {
+  const files: IndexFile[] = [];
+  for await (const { url, text: filename, attributes } of linksIn(text, base)) {
     const metadata = attributes.get('data-core-metadata') ?? attributes.get('data-dist-info-metadata');
     const requiresPython = attributes.get('data-requires-python');
     const bare = new URL(url);
     bare.hash = '';
-    return {
+    files.push({
       filename,
       url: bare,
       sha256: sha256Of(/(?:^#|&)sha256=(\w+)/.exec(url.hash)?.[1]),
@@ -146,8 +158,9 @@ function parseHtmlPage(text: string, base: URL): IndexFile[] {
         metadata === undefined || metadata === 'false'
           ? undefined
           : { sha256: sha256Of(/^sha256=(\w+)$/.exec(metadata)?.[1]) },
-    };
-  });
+    });
+  }
+  return files;
 }
 
 /** Does not check the hash: no file matches an invalid one. */
@@ -168,22 +181,27 @@ interface HtmlLink {
 }
 
 /** A > in quotes does not end a tag. All parts are bounded, so that no page causes backtracking. */
-const TAG = /<(a|base)(\s(?:[^"'<>]|"[^"]{0,4096}"|'[^']{0,4096}'){0,8192})>([^<]{0,1024})/gi;
+const TAG = /<(a|base)(\s(?:[^"'<>]|"[^"]{0,4096}"|'[^']{0,4096}'){0,8192})>([^<]{0,1024})/iy;
+/** How many places that may begin a tag are looked at in one step. */
+const STEP = 1000;
 const ATTRIBUTE = /([a-z-]+)(?:\s{0,8}=\s{0,8}(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/gi;
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-export function linksIn(html: string, address: URL): HtmlLink[] {
-  const links: HtmlLink[] = [];
+async function* linksIn(html: string, address: URL): AsyncGenerator<HtmlLink> {
   let base = address;
-  for (const [, tag, rest = '', text = ''] of html.matchAll(TAG)) {
+  let looked = 0;
+  for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at)) {
+    if (++looked % STEP === 0) await giveWay();
+    TAG.lastIndex = at;
+    const [whole = '<', tag, rest = '', text = ''] = TAG.exec(html) ?? [];
+    at += whole.length;
     const attributes = attributesIn(rest);
     const href = attributes.get('href');
     if (href === undefined || !URL.canParse(href, base.href)) continue;
     const url = new URL(href, base);
     if (tag?.toLowerCase() === 'base') base = url;
-    else links.push({ url, text: decodeEntities(text).trim(), attributes });
+    else yield { url, text: decodeEntities(text).trim(), attributes };
   }
-  return links;
 }
 
 function attributesIn(text: string): Map<string, string> {

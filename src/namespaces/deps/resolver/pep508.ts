@@ -1,5 +1,6 @@
 /** Environment markers (PEP 508), and the metadata of a wheel that uses them. */
 
+import { giveWay, inSlices } from '../../../lib/event-loop.ts';
 import { packageName, parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { parseCondition, parseVersion, type Version } from './pep440.ts';
 import { Failed } from './resolver-limits.ts';
@@ -173,45 +174,55 @@ const MOST_REQUIRES = 5000;
 const LONGEST_SHOWN = 200;
 
 /** The metadata, or undefined if it lacks a name or a version. */
-export function parseMetadata(text: string): Metadata | undefined {
-  const fields = fieldsOf(text);
-  const first = (name: string) => fields.find(([field]) => field === name)?.[1];
-  const version = parseVersion(first('version') ?? '');
-  const name = packageName(first('name') ?? '');
+export async function parseMetadata(text: string): Promise<Metadata | undefined> {
+  const first = new Map<string, string>();
+  const requires: string[] = [];
+  for await (const [name, value] of fieldsOf(text)) {
+    if (name === 'requires-dist') requires.push(value);
+    else if (SINGLE.has(name) && !first.has(name)) first.set(name, value);
+    if (requires.length > MOST_REQUIRES) return undefined;
+  }
+  const version = parseVersion(first.get('version') ?? '');
+  const name = packageName(first.get('name') ?? '');
   if (!version || name === '') return undefined;
-  const requires = fields.filter(([field]) => field === 'requires-dist').map(([, value]) => value);
-  if (requires.length > MOST_REQUIRES) return undefined;
-  return { name, version, requiresPython: first('requires-python'), requires };
+  return { name, version, requiresPython: first.get('requires-python'), requires };
 }
 
+/** The headers of which the first one counts. */
+const SINGLE: ReadonlySet<string> = new Set(['name', 'version', 'requires-python']);
+
 /** The headers, up to the first empty line. A line that begins with a space continues the one before. */
-function fieldsOf(text: string): [name: string, value: string][] {
+async function* fieldsOf(text: string): AsyncGenerator<readonly [name: string, value: string]> {
   const [head = ''] = text.replaceAll('\r\n', '\n').split('\n\n', 1);
-  return head
-    .replaceAll(/\n[ \t]+/g, ' ')
-    .split('\n')
-    .flatMap((line) => {
-      const [, name, value] = /^([A-Za-z-]+):(.*)$/.exec(line) ?? [];
-      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value.trim()]];
-    });
+  const lines = head.replaceAll(/\n[ \t]+/g, ' ');
+  for (let at = 0; at < lines.length; ) {
+    await giveWay();
+    const next = lines.indexOf('\n', at);
+    const end = next < 0 ? lines.length : next;
+    const [, name, value] = /^([A-Za-z-]+):(.*)$/.exec(lines.slice(at, end)) ?? [];
+    at = end + 1;
+    if (name !== undefined && value !== undefined) yield [name.toLowerCase(), value.trim()];
+  }
 }
 
 /** The requirements of a package on this Python, with these extras. */
-export function requirementsOf(
+export async function requirementsOf(
   { requires }: Metadata,
   extras: readonly string[],
   environment: MarkerEnvironment,
   where: string,
-): Requirement[] {
-  return requires.flatMap((text) => {
+): Promise<Requirement[]> {
+  const needed: Requirement[] = [];
+  for await (const text of inSlices(requires)) {
     const end = text.indexOf(';');
     const written = end < 0 ? text : text.slice(0, end);
     const isNeeded = end < 0 ? () => true : parseMarker(text.slice(end + 1));
     if (!isNeeded) throw notUnderstood(text, where);
-    if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) return [];
+    if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) continue;
     if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not taken`);
-    return understood(written, where);
-  });
+    needed.push(understood(written, where));
+  }
+  return needed;
 }
 
 function understood(text: string, where: string): Requirement {

@@ -3,6 +3,7 @@
  * of the package that it chose last, and so on, up to a limit.
  */
 
+import { giveWay, inSlices, sortedInSlices } from '../../../lib/event-loop.ts';
 import type { Interpreter } from '../../../protocol/environment-spec.ts';
 import type { Requirement } from '../../../protocol/requirement.ts';
 import type { PackageFile, PackageIndex } from './package-index.ts';
@@ -75,6 +76,7 @@ class Resolver {
   async solve(pins: Pins, pending: readonly PendingRequirement[], at: number): Promise<Pins | undefined> {
     const { limits, signal } = this.#sources;
     signal.throwIfAborted();
+    await giveWay();
     const own = new Map(pins);
     const all = [...pending];
     for (let next = at; next < all.length; next += 1) {
@@ -89,7 +91,7 @@ class Resolver {
       this.#checkExtras(wanted.name, pin.extras.length + extras.length);
       const wider = { ...pin, extras: [...pin.extras, ...extras] };
       own.set(wanted.name, wider);
-      all.push(...this.#needs(wider));
+      all.push(...(await this.#needs(wider)));
     }
     return own;
   }
@@ -108,12 +110,12 @@ class Resolver {
     if (conditions.length > limits.conditions)
       throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wanted.name}`);
     this.#checkExtras(wanted.name, wanted.extras.length);
-    const candidates = this.#chooser.candidates(files, conditions);
-    if (candidates.length === 0) return this.#recordConflict(this.#nothingFits(all, files));
-    for (const file of candidates) {
+    const candidates = await this.#chooser.candidates(files, conditions);
+    if (candidates.length === 0) return this.#recordConflict(await this.#nothingFits(all, files));
+    for await (const file of inSlices(candidates)) {
       const pin = await this.#look(file, wanted.extras);
       if (!pin) continue;
-      const more = this.#needs(pin);
+      const more = await this.#needs(pin);
       const against = more.find((one) => !this.#agrees(pins, one));
       if (against) {
         this.#recordConflict(this.#conflict([...pending, ...more], against.name));
@@ -145,10 +147,11 @@ class Resolver {
     return this.#recordConflict(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
   }
 
-  #needs({ file, metadata, extras }: Pin): PendingRequirement[] {
+  async #needs({ file, metadata, extras }: Pin): Promise<PendingRequirement[]> {
     const environment = markerEnvironment(this.#interpreter);
     const by = labelOf(file);
-    return requirementsOf(metadata, extras, environment, by).map((requirement) => ({ ...requirement, by }));
+    const requirements = await requirementsOf(metadata, extras, environment, by);
+    return requirements.map((requirement) => ({ ...requirement, by }));
   }
 
   #agrees(pins: Pins, { name, versions }: PendingRequirement): boolean {
@@ -156,13 +159,18 @@ class Resolver {
     return !pin || satisfies(pin.file.version, versions);
   }
 
-  #nothingFits(all: readonly PendingRequirement[], files: readonly PackageFile[]): string {
+  async #nothingFits(all: readonly PendingRequirement[], files: readonly PackageFile[]): Promise<string> {
     const [first] = all;
     const one = { name: first?.name ?? '', files, where: this.#sources.files.where };
-    const alone = all.find(({ versions }) => this.#chooser.candidates(files, versions).length === 0);
+    let alone: PendingRequirement | undefined;
+    for (const asked of all) {
+      if ((await this.#chooser.candidates(files, asked.versions)).length > 0) continue;
+      alone = asked;
+      break;
+    }
     if (!alone && all.length > 1) return this.#conflict(all, one.name);
     const asked = alone ?? first;
-    const reason = explainUnmet({ ...one, conditions: asked?.versions ?? [] }, this.#interpreter, this.#chooser);
+    const reason = await explainUnmet({ ...one, conditions: asked?.versions ?? [] }, this.#interpreter, this.#chooser);
     return asked?.by === undefined ? reason : `${asked.by} needs ${asked.text}: ${reason}`;
   }
 
@@ -195,9 +203,13 @@ export class CandidateSelector {
   }
 
   /** One wheel for each version. */
-  candidates(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
-    const fitting = matching(files, conditions).filter((file) => this.fits(file) && this.runsOn(file.requiresPython));
-    const sorted = fitting.toSorted(
+  async candidates(files: readonly PackageFile[], conditions: readonly string[]): Promise<PackageFile[]> {
+    const fitting: PackageFile[] = [];
+    for await (const file of inSlices(await matching(files, conditions))) {
+      if (this.fits(file) && this.runsOn(file.requiresPython)) fitting.push(file);
+    }
+    const sorted = await sortedInSlices(
+      fitting,
       (one, other) => compareVersions(other.version, one.version) || this.#better(one, other),
     );
     const wanted = preferReleases(sorted, conditions);
@@ -228,14 +240,16 @@ export class CandidateSelector {
 }
 
 /** Yanked files are used only if the version is named exactly. */
-function matching(files: readonly PackageFile[], conditions: readonly string[]): PackageFile[] {
+async function matching(files: readonly PackageFile[], conditions: readonly string[]): Promise<PackageFile[]> {
   const named = conditions.some((condition) => /^==(?!.*\*)/.test(condition));
   // Read once: an index may have very many files.
   const tests = conditions.map(parseCondition);
-  return files.filter(
-    (file) =>
-      tests.every((test) => test?.(file.version) ?? false) && (named || file.from === 'folder' || !file.file.yanked),
-  );
+  const found: PackageFile[] = [];
+  for await (const file of inSlices(files)) {
+    if (!named && file.from === 'index' && file.file.yanked) continue;
+    if (tests.every((test) => test?.(file.version) ?? false)) found.push(file);
+  }
+  return found;
 }
 
 /** Prereleases are used only if asked for, or if there is nothing else. */
@@ -253,15 +267,19 @@ interface UnmetRequirement {
   readonly where: string;
 }
 
-export function explainUnmet(question: UnmetRequirement, interpreter: Interpreter, chooser: CandidateSelector): string {
+export async function explainUnmet(
+  question: UnmetRequirement,
+  interpreter: Interpreter,
+  chooser: CandidateSelector,
+): Promise<string> {
   const { name, conditions, files, where } = question;
   if (files.length === 0) return `there is no package ${name} (${where})`;
-  const found = newestFirst(matching(files, conditions));
+  const found = await newestFirst(await matching(files, conditions));
   const [newest] = found;
   if (!newest) {
-    const there = [...new Set(newestFirst(files).map(({ versionText }) => versionText))];
+    const there = [...new Set((await newestFirst(files)).map(({ versionText }) => versionText))];
     const some = there.slice(0, 8).join(', ') + (there.length > 8 ? ', …' : '');
-    const taken = matching(files, []).length === 0 ? ' (they were taken back)' : '';
+    const taken = (await matching(files, [])).length === 0 ? ' (they were taken back)' : '';
     return `no version of ${name} is ${conditions.join(',') || 'there to be taken'}: there are ${some}${taken}`;
   }
   const what = `${name} ${newest.versionText}`;
@@ -277,6 +295,6 @@ export function explainUnmet(question: UnmetRequirement, interpreter: Interprete
   return `${what} has no wheel for ${own}; it has ${some}`;
 }
 
-function newestFirst(files: readonly PackageFile[]): PackageFile[] {
-  return files.toSorted((one, other) => compareVersions(other.version, one.version));
+async function newestFirst(files: readonly PackageFile[]): Promise<PackageFile[]> {
+  return await sortedInSlices(files, (one, other) => compareVersions(other.version, one.version));
 }

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { giveWay, inSlices } from '../../../lib/event-loop.ts';
 import { packageName } from '../../../protocol/requirement.ts';
 import type { IndexClient } from './index-client.ts';
 import type { PackageFile } from './package-index.ts';
@@ -25,11 +26,12 @@ export async function readWheelMetadata(
 ): Promise<{ metadata: Metadata; text: string }> {
   await using file = await open(path);
   const entries = await readDirectory(file, limits);
+  await giveWay();
   const found = entries.filter(({ path: at }) => INFO.test(at));
   const [entry] = found;
   if (!entry || found.length > 1) throw new Failed('it does not say what it is');
   const text = (await readContent(file, entry, limits.metadataBytes)).toString('utf8');
-  const metadata = parseMetadata(text);
+  const metadata = await parseMetadata(text);
   const [, name = ''] = INFO.exec(entry.path) ?? [];
   if (metadata?.name !== packageName(name)) throw new Failed('it does not say what it is');
   return { metadata, text };
@@ -47,12 +49,14 @@ interface Unpacking {
 export async function unpackWheel(path: string, { folder, pure, limits, signal }: Unpacking): Promise<number> {
   await using file = await open(path);
   const files = (await readDirectory(file, limits)).filter(({ isFolder }) => !isFolder);
+  await giveWay();
   const native = files.find(({ path: at }) => NATIVE.test(at));
   if (pure && native) throw new Failed(`it has native code (${native.path}), ${pureOnly}`);
-  const places = files.flatMap((entry) => {
+  const places: { readonly entry: ZipEntry; readonly to: string }[] = [];
+  for await (const entry of inSlices(files)) {
     const to = installPath(entry.path);
-    return to === undefined ? [] : [{ entry, to }];
-  });
+    if (to !== undefined) places.push({ entry, to });
+  }
   if (new Set(places.map(({ to }) => to)).size < places.length) throw new Failed('two files in it have the same place');
   for (const { entry, to } of places) {
     signal.throwIfAborted();
@@ -142,7 +146,7 @@ export class WheelCache {
       `the metadata of ${file.filename}`,
     );
     const text = fetched.bytes.toString('utf8');
-    const metadata = parseMetadata(text);
+    const metadata = await parseMetadata(text);
     if (!metadata) throw new Failed(`the metadata of ${file.filename} cannot be read`);
     checkNames(metadata, file);
     this.#indexMetadata.set(file, text);
@@ -199,7 +203,7 @@ function once<K, T>(known: Map<K, Promise<T>>, key: K, make: () => Promise<T>): 
   return made;
 }
 
-const LARGEST = 1024 * 1024;
+const LARGEST = 256 * 1024;
 /** `name = module:function [extra]`. The pattern allows nothing that could be other code in the script. */
 const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]]*\])?$/;
 
@@ -207,12 +211,14 @@ const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\
 export async function writePrograms(folder: string): Promise<void> {
   const infos = (await readdir(folder)).filter((name) => name.endsWith('.dist-info'));
   const texts = await Promise.all(infos.map((name) => readSmall(join(folder, name, 'entry_points.txt'), LARGEST)));
-  for (const { name, module, attribute } of texts.flatMap(consoleScripts)) {
-    const path = join(folder, 'bin', name);
-    await mkdir(join(folder, 'bin'), { recursive: true });
-    await writeFile(path, program(module, attribute), { flag: 'wx', mode: 0o755 }).catch((error) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+  for await (const text of inSlices(texts)) {
+    for (const { name, module, attribute } of consoleScripts(text)) {
+      const path = join(folder, 'bin', name);
+      await mkdir(join(folder, 'bin'), { recursive: true });
+      await writeFile(path, program(module, attribute), { flag: 'wx', mode: 0o755 }).catch((error) => {
+        if (error.code !== 'EEXIST') throw error;
+      });
+    }
   }
 }
 

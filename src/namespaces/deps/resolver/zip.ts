@@ -4,6 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { crc32, createInflateRaw } from 'node:zlib';
+import { giveWay, inSlices } from '../../../lib/event-loop.ts';
 import { Failed } from './resolver-limits.ts';
 
 export interface ZipEntry {
@@ -43,7 +44,9 @@ export async function readDirectory(file: FileHandle, limits: ZipLimits): Promis
   if (count > limits.files || count === 0xffff) throw new Failed(`it holds more than ${limits.files} files`);
   if (bytes > LARGEST_DIRECTORY || start + bytes > size) throw new Failed('its directory is damaged');
   const directory = await readAt(file, start, start + bytes);
-  const entries = [...entriesIn(directory, count)];
+  const entries: ZipEntry[] = [];
+  for await (const entry of inSlices(entriesIn(directory, count))) entries.push(entry);
+  await giveWay();
   checkTogether(entries, limits);
   return entries;
 }
