@@ -257,6 +257,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'counted',
     'workFor',
     'respond',
+    'jsonResponse',
     'authenticate',
     'countFailure',
     'byCookie',

@@ -51,7 +51,7 @@ describe('the page of a package', () => {
     ]);
   });
 
-  it.each(['', '{}', '[]', '{"files": [{"filename": 1}]}', 'null'])('%j is none', async (text) => {
+  it.each(['', '{}', '[]', '{"files": [{"filename": 1}]}', 'null'])('%j is not such a page', async (text) => {
     expect(await parseIndexPage(text, 'application/json', base)).toBeUndefined();
   });
 
