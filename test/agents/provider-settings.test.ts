@@ -2,9 +2,11 @@
 
 import { readdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
+import { type RequestListener, request } from 'node:http';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { openProviderForwarder } from '../../src/agents/claude/provider-forwarder.ts';
 import { startAnthropicHost } from '../support/agents/anthropic-host.ts';
 import { LyingModel, toolUse } from '../support/agents/lying-model.ts';
 import { sharedProgram } from '../support/agents/shared-agents.ts';
@@ -75,3 +77,79 @@ test.each(['ask', 'auto-edit', 'plan'] as const)(
   },
   60_000,
 );
+
+describe('the way to a provider with TLS', () => {
+  async function openWay(answer: RequestListener) {
+    const asked: string[] = [];
+    const host = await startAnthropicHost((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      answer(request, response);
+    });
+    onTestFinished(() => host[Symbol.asyncDispose]());
+    const way = await openProviderForwarder({ env: host.env, model: { baseUrl: `${host.url}base/` } });
+    onTestFinished(async () => way?.[Symbol.asyncDispose]());
+    return { asked, url: way?.url ?? '', host };
+  }
+  const post = (url: string) => fetch(url, { method: 'POST', body: '{}', redirect: 'manual' });
+
+  test('passes calls of models on, with their headers, and answers as they come', async () => {
+    const more = Promise.withResolvers<void>();
+    const { asked, url } = await openWay(async (request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'x-key': `${request.headers['x-api-key']}` });
+      response.write('data: 1\n\n');
+      await more.promise;
+      response.end('data: 2\n\n');
+    });
+    const answer = await fetch(`${url}/v1/messages?beta=true`, {
+      method: 'POST',
+      body: '{}',
+      headers: { 'x-api-key': 'k' },
+    });
+    expect([answer.status, answer.headers.get('x-key')]).toEqual([200, 'k']);
+    const said: string[] = [];
+    for await (const piece of answer.body ?? []) {
+      said.push(Buffer.from(piece).toString());
+      more.resolve();
+    }
+    expect(said).toEqual(['data: 1\n\n', 'data: 2\n\n']);
+    expect(asked).toEqual(['POST /base/v1/messages?beta=true']);
+  });
+
+  test.each([
+    ['/api/claude_code/settings'],
+    ['/api/claude_code/policy_limits'],
+    ['/v1/files'],
+    ['/v1/messages/batches'],
+    ['/v1/models/../files'],
+    ['/v1/messages%2f..%2ffiles'],
+    ['//evil.example/v1/messages'],
+  ])('leads nowhere from %s', async (path) => {
+    const { asked, url } = await openWay((_request, response) => void response.end('{}'));
+    const status = await new Promise((resolve, reject) => {
+      const sent = request(url, { path, method: 'POST' }, (answer) => resolve(answer.resume().statusCode));
+      sent.on('error', reject).end('{}');
+    });
+    expect([status, asked]).toEqual([404, []]);
+  });
+
+  test('follows no redirect, and tells what is wrong', async () => {
+    const { url } = await openWay((_request, response) => void response.writeHead(302, { location: '/x' }).end());
+    const answer = await post(`${url}/v1/messages`);
+    expect(answer.status).toBe(502);
+    expect(await answer.json()).toMatchObject({ type: 'error', error: { message: expect.stringContaining('302') } });
+    const { url: broken } = await openWay((_request, response) => void response.destroy());
+    expect((await post(`${broken}/v1/messages`)).status).toBe(502);
+  });
+
+  test('ends with the turn, and is not needed without TLS', async () => {
+    const host = await startAnthropicHost((_request, response) => void response.end('{}'));
+    onTestFinished(() => host[Symbol.asyncDispose]());
+    const way = await openProviderForwarder({ env: host.env, model: { baseUrl: host.url } });
+    const url = way?.url ?? '';
+    await way?.[Symbol.asyncDispose]();
+    await expect(post(`${url}/v1/messages`)).rejects.toThrow();
+    expect(
+      await openProviderForwarder({ env: {}, model: { baseUrl: 'http://127.0.0.1:9/anthropic' } }),
+    ).toBeUndefined();
+  });
+});

@@ -63,7 +63,6 @@ const ASKED = new Set([
   'accept',
   'anthropic-beta',
   'anthropic-version',
-  'content-type',
   'openai-beta',
   'user-agent',
   'x-app',
@@ -75,14 +74,17 @@ const ANSWERED = new Set(['content-type', 'openai-processing-ms', 'request-id', 
 const ANSWERED_TOO = new Set(['x-request-id', 'x-should-retry']);
 const ANSWERED_BEGIN = /^(anthropic-ratelimit-|x-ratelimit-)[a-z-]{1,60}$/;
 
-/** Requests no compression, because the gateway reads the usage from the answer. */
+/**
+ * Requests no compression, because the gateway reads the usage from the answer. The type names no charset: in another one, a
+ * provider could read something else than what was checked.
+ */
 export function requestHeaders(
   given: IncomingHttpHeaders,
   { provider, key, bodyBytes }: { provider: Provider; key: string; bodyBytes: number | undefined },
 ): OutgoingHttpHeaders {
   const passed = chosen(given, (name) => ASKED.has(name) || ASKED_BEGIN.test(name));
-  const length = bodyBytes === undefined ? {} : { 'content-length': bodyBytes };
-  return { ...passed, 'accept-encoding': 'identity', ...length, ...providerAdapters[provider].keyHeader(key) };
+  const body = bodyBytes === undefined ? {} : { 'content-type': 'application/json', 'content-length': bodyBytes };
+  return { ...passed, 'accept-encoding': 'identity', ...body, ...providerAdapters[provider].keyHeader(key) };
 }
 
 /** Drops every header that contains the key. */

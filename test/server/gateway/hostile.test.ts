@@ -186,6 +186,22 @@ describe('two users at once', () => {
 });
 
 describe('bodies', () => {
+  it('reach the provider as UTF-8, whatever charset the agent names: the gateway has read them as that', async () => {
+    const types: (string | undefined)[] = [];
+    const { url } = await provide((request, response) => {
+      types.push(request.headers['content-type']);
+      request.resume();
+      response.writeHead(200, { 'content-type': 'application/json' }).end(message('hi'));
+    });
+    const own = await Gateway.open({ settings: { providers: at(url) } });
+    const good = await (await own.person('ada', KEY)).token();
+    for (const charset of ['utf-7', 'utf-16', 'x-user-defined']) {
+      const headers = { 'content-type': `application/json; charset=${charset}` };
+      expect((await own.messages(good, { headers })).status).toBe(200);
+    }
+    expect(types).toEqual(['application/json', 'application/json', 'application/json']);
+  });
+
   it('that are too large are refused, with and without a length', async () => {
     const large = Buffer.alloc(200_000, 0x20);
     const headers = { 'x-api-key': token };
