@@ -17,6 +17,7 @@ import type { World } from './world.ts';
 
 const MODES = 'Nothing that a model, a provider or a workspace contains makes a mode allow more.';
 const SECRETS = 'Only the agent’s own program holds its token, and no command line contains it.';
+const ENDED = 'A turn ends although a program that works for it was stopped.';
 const FILES = 'Files of a workspace do not configure an agent.';
 
 const TOKEN = /cst_[A-Za-z0-9_-]{8,}/;
@@ -212,6 +213,27 @@ const debuggers: Row[] = [
   }),
 ];
 
+/** Stops what has the words in its command line, but itself and the shell that started it. */
+const STOP = `
+import os, signal, sys
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    command = open('/proc/%s/cmdline' % pid).read()
+    if sys.argv[1] in command and 'stop.py' not in command:
+        os.kill(int(pid), signal.SIGSTOP)
+        open('stopped', 'w').close()
+`;
+
+const stopped: Row[] = (['agent-sdk-linux', 'cella-runner'] as const).map((what) =>
+  row(`stops ${what} for good in a command, and the next prompt is answered`, ENDED, async (world) => {
+    const plant = `open('stop.py', 'w').write(${JSON.stringify(STOP)})`;
+    const script = [{ blocks: [run(`python3 stop.py ${what}; sleep 600`)] }];
+    const first = await turn(world, { mode: 'ask', script, allowed: true, plant });
+    expect(first.files).toContain('stopped');
+    expect(first.error?.code).toMatch(/^(AGENT_DIED|RUNNER_FAILED)$/);
+    expect((await turn(world, { mode: 'ask', script: [] })).told).toContain('"completed"');
+  }),
+);
+
 /** Whoever can read the program's variables is not confined, and can read the token from its memory, too. */
 const LOOK = `#!/usr/bin/python3 -IS
 import os, sys
@@ -334,4 +356,4 @@ done; true`;
   }),
 ];
 
-export const agentRows: readonly Row[] = [...modes, ...files, ...secrets, ...debuggers, ...confinement];
+export const agentRows: readonly Row[] = [...modes, ...files, ...secrets, ...debuggers, ...stopped, ...confinement];

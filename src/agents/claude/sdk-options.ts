@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { z } from 'zod';
+import { isStopped } from '../../lib/process-identity.ts';
 import { type AgentProfile, type McpServer, ProfileName } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionMode } from '../../protocol/turn.ts';
@@ -102,11 +103,28 @@ function startProgram(
 ): ChildProcess {
   const child = spawn(command, args, { cwd, env, signal, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
   child.stderr?.setEncoding('utf8').on('data', onStderr);
+  killIfStopped(child, onStderr);
   const keyPipe = child.stdio[KEY_DESCRIPTOR];
   // The program may exit before it reads the key.
   keyPipe?.on('error', () => {});
   if (keyPipe && 'end' in keyPipe) keyPipe.end(`${key}\n`);
   return child;
+}
+
+const STOPPED_CHECK_MS = 5000;
+
+/** A command of the turn can stop the program for good: nothing would end the turn. */
+function killIfStopped(child: ChildProcess, onStderr: (text: string) => void): void {
+  let before = false;
+  const check = setInterval(() => {
+    const stopped = child.pid !== undefined && isStopped(child.pid);
+    if (stopped && before) {
+      onStderr('It was stopped (SIGSTOP) and did not continue.\n');
+      child.kill('SIGKILL');
+    }
+    before = stopped;
+  }, STOPPED_CHECK_MS).unref();
+  child.once('exit', () => clearInterval(check));
 }
 
 /** The complete environment: nothing is inherited. */
