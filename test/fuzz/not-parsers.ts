@@ -257,7 +257,6 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'counted',
     'workFor',
     'respond',
-    'jsonResponse',
     'authenticate',
     'countFailure',
     'byCookie',
