@@ -5,11 +5,11 @@
  */
 
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { getCACertificates } from 'node:tls';
+import { createSecureContext, getCACertificates } from 'node:tls';
 import type { AgentSetup } from '../agent-adapter.ts';
 
 const PATHS = /^\/v1\/(?:messages(?:\/count_tokens)?|models(?:\/[\w.-]{1,128})?)(?:\?|$)/;
@@ -30,7 +30,8 @@ type ProviderAccess = Pick<AgentSetup, 'env'> & { readonly model: Pick<AgentSetu
 export async function openProviderForwarder({ env, model }: ProviderAccess): Promise<ProviderForwarder | undefined> {
   const base = new URL(model.baseUrl);
   if (base.protocol !== 'https:') return undefined;
-  const agent = new Agent({ keepAlive: true, proxyEnv: env, ca: certificates(env) });
+  const secureContext = createSecureContext({ ca: await certificates(env) });
+  const agent = new Agent({ keepAlive: true, proxyEnv: env, secureContext });
   const server = createServer((incoming, outgoing) => forward(incoming, outgoing, { base, agent }));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -47,10 +48,12 @@ export async function openProviderForwarder({ env, model }: ProviderAccess): Pro
   };
 }
 
-/** Those that the programs of the environment trust. */
-function certificates({ NODE_EXTRA_CA_CERTS: extra = '' }: AgentSetup['env']): string[] {
-  const own = getCACertificates('default');
-  return extra === '' ? own : [...own, readFileSync(extra, 'utf8')];
+/** Those that the program itself would trust: its own, the system's, and those of the environment. */
+async function certificates({ NODE_EXTRA_CA_CERTS: extra = '' }: AgentSetup['env']): Promise<string[]> {
+  const known = new Set([...getCACertificates('default'), ...getCACertificates('system')]);
+  // A program ignores a file that is not there.
+  const more = extra === '' ? '' : await readFile(extra, 'utf8').catch(() => '');
+  return more === '' ? [...known] : [...known, more];
 }
 
 function forward(
