@@ -5,6 +5,7 @@ import { inSlices } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isExecutionEnd, type SessionEvent, SessionEventBody, type StreamItem } from '../../protocol/session-events.ts';
 import type { EventLog, LoggedEvent } from '../../storage/contract.ts';
+import type { SessionEnding } from '../sessions/session-ending.ts';
 import type { EventStreamOptions } from '../sessions/session-types.ts';
 import type { SessionLog } from './session-log.ts';
 
@@ -15,11 +16,11 @@ export interface EventStreamSource {
   readonly key: string;
   readonly writer: SessionLog;
   /** Why no more events come. The reader gets the error. */
-  readonly ended: () => CellaError | 'deleted' | undefined;
+  readonly ending: Pick<SessionEnding, 'why'>;
 }
 
 export async function* readEvents(
-  { log, key, writer, ended }: EventStreamSource,
+  { log, key, writer, ending }: EventStreamSource,
   { after = 0, execution, turn, signal }: EventStreamOptions,
 ): AsyncGenerator<StreamItem, void, undefined> {
   let wake: () => void = () => {};
@@ -38,12 +39,12 @@ export async function* readEvents(
     if (position > writer.state.last) throw notYet(position, writer.state.last);
     while (!signal?.aborted) {
       if (position >= writer.state.last) {
-        const why = ended();
+        const { why } = ending;
         if (why instanceof CellaError) throw why;
         if (why || ran()) return;
         const { promise, resolve } = Promise.withResolvers<void>();
         wake = resolve;
-        if (position >= writer.state.last && !signal?.aborted && !ended()) await promise;
+        if (position >= writer.state.last && !signal?.aborted && !ending.why) await promise;
         continue;
       }
       const before = position;
@@ -56,7 +57,7 @@ export async function* readEvents(
         if (over(event)) return;
       }
       if (position > before) continue;
-      if (ended() === 'deleted') return;
+      if (ending.why === 'deleted') return;
       position = Math.max(position, await log.floor(key));
       if (position === before) throw new CellaError('STORAGE_FAILED', `The log of the session ends at ${position}.`);
       yield { type: 'trimmed', throughSeq: position };
@@ -88,7 +89,7 @@ function isOfTurn(event: SessionEvent, turn: string): boolean {
 /** From memory if it has them all, else from storage. */
 async function* since(
   seq: number,
-  { log, key, writer }: Omit<EventStreamSource, 'ended'>,
+  { log, key, writer }: Omit<EventStreamSource, 'ending'>,
 ): AsyncGenerator<SessionEvent> {
   const live = writer.recent.after(seq);
   // Only up to the newest durable event.

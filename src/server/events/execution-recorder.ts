@@ -15,6 +15,7 @@ import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
 import type { ServerExecution } from '../sessions/server-execution.ts';
+import type { SessionExecutions } from '../sessions/session-executions.ts';
 import { countedBytes, type OutputFiles, type OutputFileWriter } from './output-files.ts';
 import type { SessionLog } from './session-log.ts';
 
@@ -191,8 +192,8 @@ interface BackgroundRecorderParts {
   readonly writer: SessionLog;
   readonly outputs: OutputFiles;
   readonly limits: RecordLimits;
-  /** The execution with this number in its kernel; without a number, the one that ended last. */
-  readonly owner: (number?: number) => string | undefined;
+  /** Knows them by their number in the kernel. */
+  readonly executions: Pick<SessionExecutions, 'executionOf'>;
 }
 
 export class BackgroundRecorder {
@@ -220,7 +221,7 @@ export class BackgroundRecorder {
 
 async function toLogEvent(
   event: BackgroundEvent,
-  { outputs, limits, owner: ownerOf }: BackgroundRecorderParts,
+  { outputs, limits, executions }: BackgroundRecorderParts,
 ): Promise<SessionEventBody> {
   if (event.type === 'saved') {
     const { id, ...facts } = event;
@@ -228,7 +229,7 @@ async function toLogEvent(
   }
   if (event.type === 'network_denied') return event;
   const number = event.type === 'progress' ? undefined : event.execution;
-  const execution = ownerOf(number);
+  const execution = executions.executionOf(number);
   const owner = {
     background: true as const,
     execution,

@@ -92,7 +92,7 @@ export class ServerSession {
       writer: this.#log,
       outputs,
       limits: services.limits,
-      owner: (number) => this.#executions.executionOf(number),
+      executions: this.#executions,
     });
     this.#trimmer = new SessionTrimmer({
       services,
@@ -121,7 +121,6 @@ export class ServerSession {
       draining: services.draining,
       queuedBytes: services.queuedBytes,
       agents: services.agents,
-      requireConfirmed: () => this.requireConfirmed(),
       onEnded: (status) => {
         services.counters.turns[status] = (services.counters.turns[status] ?? 0) + 1;
       },
@@ -191,7 +190,7 @@ export class ServerSession {
    */
   events(options: contract.EventStreamOptions = {}): AsyncIterable<StreamItem> {
     const { events: log } = this.#services.storage;
-    return readEvents({ log, key: this.#lease.key, writer: this.#log, ended: () => this.#ending.why }, options);
+    return readEvents({ log, key: this.#lease.key, writer: this.#log, ending: this.#ending }, options);
   }
 
   /** The numbers of the last deleted event and of the newest event. */

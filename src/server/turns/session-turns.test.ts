@@ -43,7 +43,7 @@ function turnsOn(
   };
   const id = 'ses_0000000000000001';
   const parts = {
-    session: { id, info: async () => ({}) },
+    session: { id, info: async () => ({}), requireConfirmed: () => {} },
     key: 'a',
     storage: { documents, transcripts: {} },
     requests: new IdempotencyStore(documents, {} as OutputFiles, id, { maxAgeMs: 60_000, maxCount: 10 }),
@@ -54,7 +54,6 @@ function turnsOn(
     definition: { settings: { queueLimit: 10 } },
     draining: () => false,
     queuedBytes: new ByteLimit(1_000_000),
-    requireConfirmed: () => {},
     agents: { checkCanRun: async () => {}, run, stop: async () => {}, prestart: async () => false },
     onEnded: () => {},
   } as unknown as SessionTurnsParts;

@@ -98,8 +98,6 @@ export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | '
   readonly draining: () => boolean;
   /** Of prompts that wait or run, by the user who sent them. */
   readonly queuedBytes: ByteLimit;
-  /** Throws `FORK_UNCONFIRMED` if no agent may work in it yet. */
-  readonly requireConfirmed: () => void;
 }
 
 /** The stored name of an Idempotency-Key, and the fingerprint of its request. */
@@ -134,7 +132,7 @@ export class SessionTurns {
 
   async prompt(options: PromptRequest): Promise<AcceptedTurn> {
     this.#checkOpen();
-    this.#parts.requireConfirmed();
+    this.#parts.session.requireConfirmed();
     if (!this.#parts.agents) throw noAgentsError();
     if (options.idempotencyKey === undefined) return this.#toAccepted(await this.#accept(options));
     const asked = fingerprintOf(options);
@@ -150,7 +148,7 @@ export class SessionTurns {
   /** Starts a runner for a prompt that is about to come. True if one runs or starts. Rejects if a turn could only fail. */
   async prestart({ agent, by }: { readonly agent: AgentName; readonly by: string }): Promise<boolean> {
     this.#checkOpen();
-    this.#parts.requireConfirmed();
+    this.#parts.session.requireConfirmed();
     const { agents, session } = this.#parts;
     if (!agents) throw noAgentsError();
     await agents.checkCanRun({ agent, userId: by });
