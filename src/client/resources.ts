@@ -257,7 +257,7 @@ export class ProfilesResource {
 
   /** Replaces the previous profile completely. */
   set(name: string, profile: AgentProfile): Promise<NamedProfile> {
-    return this.#link.call('putProfile', { params: { name }, body: profile });
+    return this.#link.call('setProfile', { params: { name }, body: profile });
   }
 
   async delete(name: string): Promise<void> {

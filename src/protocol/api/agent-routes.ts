@@ -151,10 +151,10 @@ export const profileRoutes = {
     response: NamedProfile,
   }),
 
-  putProfile: route('PUT /v1/profiles/{name}', 'Agents', {
+  setProfile: route('PUT /v1/profiles/{name}', 'Agents', {
     auth: user('manage'),
     summary: 'Create or replace a profile',
-    audit: 'profile.put',
+    audit: 'profile.set',
     params: ProfileParams,
     body: AgentProfile,
     response: NamedProfile,

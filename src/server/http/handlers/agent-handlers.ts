@@ -120,7 +120,7 @@ export function profileHandlers({ profiles }: ServerContext): Handlers<typeof pr
       return await profiles.get(principal.userId, name);
     },
 
-    putProfile: async ({ principal, params: { name }, body, auditTarget }) => {
+    setProfile: async ({ principal, params: { name }, body, auditTarget }) => {
       auditTarget({ target: name });
       return await profiles.put(principal.userId, name, body);
     },
