@@ -218,15 +218,18 @@ const STOP = `
 import os, signal, sys
 for pid in filter(str.isdigit, os.listdir('/proc')):
     command = open('/proc/%s/cmdline' % pid).read()
-    if sys.argv[1] in command and 'stop.py' not in command:
-        os.kill(int(pid), signal.SIGSTOP)
-        open('stopped', 'w').close()
+    if sys.argv[1] not in command or 'stop.py' in command: continue
+    try: os.kill(int(pid), signal.SIGSTOP)
+    except PermissionError: continue
+    open('stopped', 'w').close()
 `;
 
-const stopped: Row[] = (['agent-sdk-linux', 'cella-runner'] as const).map((what) =>
-  row(`stops ${what} for good in a command, and the next prompt is answered`, ENDED, async (world) => {
+const stoppable = { 'the agent’s program': 'agent-sdk-linux', 'its runner': 'cella-runner', 'all that it sees': '' };
+
+const stopped: Row[] = Object.entries(stoppable).map(([name, what]) =>
+  row(`stops ${name} for good in a command, and the next prompt is answered`, ENDED, async (world) => {
     const plant = `open('stop.py', 'w').write(${JSON.stringify(STOP)})`;
-    const script = [{ blocks: [run(`python3 stop.py ${what}; sleep 600`)] }];
+    const script = [{ blocks: [run(`python3 stop.py '${what}'; sleep 600`)] }];
     const first = await turn(world, { mode: 'ask', script, allowed: true, plant });
     expect(first.files).toContain('stopped');
     expect(first.error?.code).toMatch(/^(AGENT_DIED|RUNNER_FAILED)$/);
