@@ -160,25 +160,29 @@ export async function reach(
   const top = latin1(inside);
   const left = names.take(latin1(path));
   let [depth, links] = [0, 0];
-  let at = await root.reopen();
-  const enter = async (next: FileHandle) => {
-    await at.close();
+  /** Undefined for the root. */
+  let at: FileHandle | undefined;
+  const closed: Promise<void>[] = [];
+  const enter = (next: FileHandle | undefined) => {
+    if (at) closed.push(at.close());
     at = next;
   };
   try {
     for (let name = left.pop(); name !== undefined; name = left.pop()) {
       if (name === '' || name === '.') continue;
+      const here = at ? `/proc/self/fd/${at.fd}` : root.itself;
       if (name === '..') {
         if (depth-- === 0) throw errorOf('EXDEV');
-        await enter(await open(`/proc/self/fd/${at.fd}/..`, DIRECTORY_PATH_FLAGS));
+        const above = await open(`${here}/..`, DIRECTORY_PATH_FLAGS);
+        enter(above);
         // Code may have moved the folder.
-        await checkBelow(root, at);
+        await checkBelow(root, above);
         continue;
       }
-      const found = await openName(at, name, left.length === 0 ? flags : constants.O_DIRECTORY);
+      const found = await openName(`${here}/${name}`, left.length === 0 ? flags : constants.O_DIRECTORY);
       if (typeof found !== 'string') {
         depth++;
-        await enter(found);
+        enter(found);
         continue;
       }
       if (++links > MOST_LINKS) throw errorOf('ELOOP');
@@ -187,20 +191,23 @@ export async function reach(
       else {
         left.push(...names.take(found.slice(top.length)));
         depth = 0;
-        await enter(await root.reopen());
+        enter(undefined);
       }
     }
+    at ??= await root.reopen();
     await checkBelow(root, at);
+    await Promise.all(closed);
     return at;
   } catch (error) {
-    await at.close();
+    enter(undefined);
+    await Promise.all(closed);
     throw error;
   }
 }
 
-/** The target, if it is a link. */
-async function openName(folder: FileHandle, name: string, flags: number): Promise<FileHandle | string> {
-  const path = Buffer.from(`/proc/self/fd/${folder.fd}/${name}`, 'latin1');
+/** The target, if it is a link. `name` is in Latin-1. */
+async function openName(name: string, flags: number): Promise<FileHandle | string> {
+  const path = Buffer.from(name, 'latin1');
   const handle = await open(path, O_PATH | constants.O_NOFOLLOW | flags).catch((error) => {
     if (isLink(error)) return undefined;
     throw error;

@@ -332,7 +332,8 @@ thread.start()`;
     const statuses = new Set<number>();
     const moving = async (from: string) => {
       await files.write(from, 'x');
-      for (let round = 0; round < 150; round++) {
+      // Until one came before the code, and one after it.
+      for (let round = 0; round < 150 || statuses.size < 2; round++) {
         const body = { from, to: 'taken' };
         const { status } = await server.call(`POST /v1/sessions/${id}/files/move`, { body });
         statuses.add(status);
@@ -369,6 +370,39 @@ os.symlink("../../relative/file", "a/b/link")`;
       expect((await files.write('absolute/new', 'from the client')).status).toBe(200);
       expect(await server.run(id, 'open("a/new").read()')).toMatchObject({ status: 'ok' });
     }
+  });
+
+  it('are refused in words where the code has closed its own folders, and go with the session', async () => {
+    const server = await start();
+    const { id } = await server.session({ ...settings, agentKey: 'closed' });
+    // A root host keeps code from closing the folder above the workspace.
+    const close = `
+import os
+open("file", "w").close()
+for folder in ("/agent/workspace", "/agent/home", "/agent"):
+    try:
+        os.chmod(folder, 0)
+    except OSError:
+        pass`;
+    expect(await server.run(id, close)).toMatchObject({ status: 'ok' });
+    const files = filesOf(server, id);
+    const attempts = async () => [
+      await files.read('file'),
+      await files.list(''),
+      await files.write('file', 'x'),
+      await files.make('new/folder'),
+      await files.move('file', 'moved'),
+      await files.remove('file'),
+      await server.call(`GET /v1/sessions/${id}/files/watch?path=`),
+    ];
+    const told = (await attempts()).map(({ status }) => status);
+    expect((await server.call(`POST /v1/sessions/${id}/hibernate`)).status).toBe(204);
+    told.push(...(await attempts()).map(({ status }) => status));
+    expect(new Set(told)).toEqual(new Set([400]));
+    expect(await server.run(id, '1 + 1')).toMatchObject({ error: { code: 'WORKSPACE_NOT_WRITABLE' } });
+    expect((await server.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+    const left = () => readdirSync(join(server.facts.dataDir, 'agents')).filter((name) => name.includes('closed'));
+    expect(left()).toEqual([]);
   });
 
   it('of the host do not show in errors of links, whether they exist or not', async () => {
