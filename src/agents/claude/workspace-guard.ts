@@ -25,7 +25,7 @@ const PATH_FIELDS: Readonly<Record<string, readonly string[]>> = {
 };
 const READERS = new Set(['Read', 'Glob', 'Grep']);
 
-interface ToolCall {
+interface GuardedCall {
   readonly tool: string;
   readonly input: Readonly<Record<string, unknown>>;
   /** The current folder of the program. */
@@ -33,7 +33,7 @@ interface ToolCall {
 }
 
 /** Also true for a tool that names no file. Unclear paths lie outside. */
-export async function staysInside({ tool, input, cwd }: ToolCall, folders: GuardedFolders): Promise<boolean> {
+export async function staysInside({ tool, input, cwd }: GuardedCall, folders: GuardedFolders): Promise<boolean> {
   const fields = PATH_FIELDS[tool];
   if (!fields) return true;
   const roots = [folders.workspace, ...(READERS.has(tool) ? folders.readable : [])];
