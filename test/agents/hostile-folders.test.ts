@@ -282,6 +282,35 @@ test('a command of the profile runs no shell by itself, and grants no permission
   expect(readdirSync(place.workspace)).toEqual([]);
 }, 60_000);
 
+test.each(['ask', 'plan'] as const)(
+  'in %s, hooks of the profile run only if a person allows their skill',
+  async (mode) => {
+    const hook = '    - { matcher: "*", hooks: [{ type: command, command: "touch by-hook" }] }';
+    const words = `---\nname: also\ndescription: x\nhooks:\n  PreToolUse:\n${hook}\n---\nNothing.\n`;
+    const { place, model } = await open(await LyingModel.start(), {
+      commands: { work: words },
+      skills: { also: words },
+    });
+    model.script.push(
+      { blocks: [toolUse('Skill', { skill: 'profile:also' })] },
+      { blocks: [toolUse('Glob', { pattern: '*' })] },
+    );
+    const asks: string[] = [];
+    const { status } = await place.prompt('/work', {
+      mode,
+      permit: async ({ tool }) => {
+        asks.push(tool);
+        return { allowed: false };
+      },
+    });
+    expect(status).toBe('completed');
+    expect(model.script).toEqual([]);
+    expect(asks).toEqual(mode === 'plan' ? [] : ['Skill']);
+    expect(readdirSync(place.workspace)).toEqual([]);
+  },
+  60_000,
+);
+
 describe('files of the workspace and the home', { timeout: 60_000 }, () => {
   test('allow nothing, run nothing, set no variable and say nothing to the model', async () => {
     const attack = await open(await Model.start());
