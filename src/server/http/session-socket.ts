@@ -160,8 +160,9 @@ export class SessionSocket {
         await admitExecution(service, await service.sessions.get(session.id));
         const { type, id, code, ...options } = frame;
         const handle = await session.execute(code, { ...omitUndefined(options), by });
-        const { id: execution, replayed, started, outcome } = handle;
-        return { reply: { execution, firstSeq: await started, replayed }, outcome };
+        const { id: execution, replayed, isStored, started } = handle;
+        const reply = { execution, firstSeq: await started, replayed };
+        return isStored ? { reply } : { reply, outcome: handle.outcome };
       }
       case 'interrupt':
         return { reply: { interrupted: await session.interrupt() } };

@@ -76,8 +76,8 @@ export class IdempotencyStore {
   }
 
   /** The result of a finished execution. Throws its error. */
-  async result({ execution, outcome }: IdempotencyRecord): Promise<ExecutionResult | undefined> {
-    if (!outcome) return undefined;
+  async result({ execution, outcome }: IdempotencyRecord): Promise<ExecutionResult> {
+    if (!outcome) throw new CellaError('EXECUTION_LOST', 'The code has not ended.', { details: { execution } });
     if ('error' in outcome) {
       const { code, message, details } = outcome.error;
       throw new CellaError(code, message, { details });

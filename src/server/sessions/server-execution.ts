@@ -57,7 +57,7 @@ export class ServerExecution {
     const outcome = this.ended.then(({ result }) => result);
     // A caller who reads the events hears of a failure there.
     outcome.catch(() => {});
-    return { id: this.id, replayed, started: this.started, outcome };
+    return { id: this.id, replayed, isStored: false, started: this.started, outcome };
   }
 
   /** Cancels it while it waits, interrupts it while it runs. */

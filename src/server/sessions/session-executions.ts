@@ -39,7 +39,9 @@ interface SessionExecutionsParts {
 interface ReplayedExecution {
   readonly id: string;
   readonly firstSeq: number;
-  readonly result: ExecutionResult;
+  /** Whether its result is in a file. */
+  readonly isStored: boolean;
+  readonly read: () => Promise<ExecutionResult>;
 }
 
 interface RunningExecution {
@@ -114,8 +116,11 @@ export class SessionExecutions {
       fingerprint: asked,
       // Without a result it never started: if it had, the next server would have recorded its end.
       replay: async (record) => {
+        if (!record.outcome) return undefined;
+        const [id, firstSeq] = [record.execution ?? '', record.firstSeq ?? 0];
+        if ('file' in record.outcome) return { id, firstSeq, isStored: true, read: () => requests.result(record) };
         const result = await requests.result(record);
-        return result && { id: record.execution ?? '', firstSeq: record.firstSeq ?? 0, result };
+        return { id, firstSeq, isStored: false, read: async () => result };
       },
       start: async (name) => {
         const execution = new ServerExecution(code, options, name);
@@ -126,8 +131,13 @@ export class SessionExecutions {
       ended: (execution) => execution.ended.catch(() => execution.failureRecorded),
     });
     if ('live' in submitted) return submitted.live.toHandle(submitted.replayed);
-    const { id, firstSeq, result } = submitted.ended;
-    return { id, replayed: true, started: Promise.resolve(firstSeq), outcome: Promise.resolve(result) };
+    const { id, firstSeq, isStored, read } = submitted.ended;
+    return {
+      ...{ id, replayed: true, isStored, started: Promise.resolve(firstSeq) },
+      get outcome() {
+        return read();
+      },
+    };
   }
 
   /** Stops the execution with this key. False if none runs or waits. */

@@ -44,6 +44,8 @@ export interface ExecutionHandle {
   readonly replayed: boolean;
   /** The sequence number of its `execution_started`, once its turn has come and the event is durable. */
   readonly started: Promise<number>;
+  /** Whether it ended before, with a result in a file, which is read when `outcome` is first used. It may be large. */
+  readonly isStored: boolean;
   /** Resolves when the end is durable. Exceptions in the code are results, not rejections. */
   readonly outcome: Promise<ExecutionResult>;
 }

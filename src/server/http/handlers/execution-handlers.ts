@@ -1,12 +1,13 @@
 /** Handlers that run code: executions, terminals, MCP. */
 
+import { KeyedSerialQueue } from '../../../lib/queues.ts';
 import type { executionRoutes, mcpRoutes, terminalRoutes } from '../../../protocol/api/execution-routes.ts';
 import { capabilitiesOf, resolveExecutor } from '../../../protocol/enums.ts';
 import { CellaError } from '../../../protocol/errors.ts';
 import { admitExecution } from '../../quotas/user-quotas.ts';
 import { type ByteReservation, perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
-import { checkedRequest } from '../bodies.ts';
+import { checkedRequest, jsonResponse } from '../bodies.ts';
 import { guardStream, negotiateFormat, SSE, streamEvents } from '../event-responses.ts';
 import type { Call, Handlers } from '../router.ts';
 import { abortConnection, type RequestContext, type ServerContext } from '../server-context.ts';
@@ -14,6 +15,8 @@ import { TerminalSocket } from '../terminal-socket.ts';
 
 export function executionHandlers(service: ServerContext): Handlers<typeof executionRoutes> {
   const { sessions } = service;
+  /** One at a time per user: a stored result is in memory until the last byte of JSON is written. */
+  const storedResults = new KeyedSerialQueue<string>();
 
   return {
     executeCode: async ({ info, headers, body, principal, context, reauthorize, auditTarget }) => {
@@ -33,10 +36,15 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
         signal: gone?.signal,
       };
       if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
-      const { id: execution, replayed, started, outcome } = await session.execute(code, options);
-      if (form === 'json') return { ...(await outcome), execution, firstSeq: await started, replayed };
+      const handle = await session.execute(code, options);
+      const { id: execution, replayed, isStored, started } = handle;
+      const answer = async () => ({ ...(await handle.outcome), execution, firstSeq: await started, replayed });
+      if (form === 'json' && isStored) {
+        return await storedResults.run(principal.userId, async () => jsonResponse(await answer()));
+      }
+      if (form === 'json') return await answer();
       // The stream starts at once, even if the execution has to wait.
-      auditTarget({}, outcome);
+      if (!isStored) auditTarget({}, handle.outcome);
       return streamEvents(service, session, {
         form,
         after: started.then((firstSeq) => firstSeq - 1),
