@@ -55,32 +55,6 @@ export function addChat(define: DefineCommand, context: CommandContext, done: Do
     });
 }
 
-const HELP = `
-Examples:
-  $ cella chat                            a new agent key, deleted at the end
-  $ cella chat --key ada                  continue with an agent key
-  $ cella chat --auto-py                  every line is Python
-  $ cella chat --with claude              lines without a command go to Claude; needs a server
-  $ printf '/py x = 123\\n/py print(x)\\n' | cella chat
-
-Commands of a chat:
-  /py CODE           run Python; /py alone takes several lines, /py reset clears all variables
-  /sh COMMAND        run a shell command in the same sandbox and folder; you confirm it first
-  /agent [NAME]      choose the coding agent that plain lines go to, as --with does
-  /cwd               show the working folder
-  /vars              list variables
-  /undo              go back to before the last cell, up to five times
-  /checkpoint NAME   create a checkpoint; /checkpoints lists them, /restore NAME goes back
-  /fork KEY          copy the kernel to another agent key
-  /history [N]       show the last cells
-  /deps, /skills, /tools, /artifacts   list them; /help NAME shows what else they do
-  /help [COMMAND]    show all commands, or more about one
-  /quit              leave, as Ctrl-D does
-
-At a terminal, Tab completes, and Ctrl-C interrupts running code or clears the line. If stdin is not a
-terminal, its lines are handled the same way, /sh needs --auto-sh, and the exit code is 1 if the last
-line failed. docs/cli.md describes the commands and the JSON.`;
-
 interface ChatRequest {
   /** Without an agent key, the chat uses its own key and deletes it at the end. */
   readonly session: OpenOptions;
@@ -202,3 +176,29 @@ async function takeText(state: ChatState, text: string): Promise<ChatOutcome> {
   const code = await finishCell(session, lines, text, { prompts });
   return code === undefined ? 'done' : await runPython(state, code);
 }
+
+const HELP = `
+Examples:
+  $ cella chat                            a new agent key, deleted at the end
+  $ cella chat --key ada                  continue with an agent key
+  $ cella chat --auto-py                  every line is Python
+  $ cella chat --with claude              lines without a command go to Claude; needs a server
+  $ printf '/py x = 123\\n/py print(x)\\n' | cella chat
+
+Commands of a chat:
+  /py CODE           run Python; /py alone takes several lines, /py reset clears all variables
+  /sh COMMAND        run a shell command in the same sandbox and folder; you confirm it first
+  /agent [NAME]      choose the coding agent that plain lines go to, as --with does
+  /cwd               show the working folder
+  /vars              list variables
+  /undo              go back to before the last cell, up to five times
+  /checkpoint NAME   create a checkpoint; /checkpoints lists them, /restore NAME goes back
+  /fork KEY          copy the kernel to another agent key
+  /history [N]       show the last cells
+  /deps, /skills, /tools, /artifacts   list them; /help NAME shows what else they do
+  /help [COMMAND]    show all commands, or more about one
+  /quit              leave, as Ctrl-D does
+
+At a terminal, Tab completes, and Ctrl-C interrupts running code or clears the line. If stdin is not a
+terminal, its lines are handled the same way, /sh needs --auto-sh, and the exit code is 1 if the last
+line failed. docs/cli.md describes the commands and the JSON.`;
