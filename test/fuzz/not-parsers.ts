@@ -27,6 +27,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'sdkOptions',
     'mcpServers',
     'startProgram',
+    'killIfStopped',
     'processEnv',
     'systemPromptOf',
     'toServer',
