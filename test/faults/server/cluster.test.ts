@@ -1,10 +1,13 @@
 /** Servers that share a Redis, while one of them stands still or all of them have lost it for longer than their leases. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { until } from '../../server/sessions/session-hosts.ts';
 import { checkEndings } from '../../soak/log.ts';
 import { Cluster, LEASE_MS, type Server } from '../../support/servers/cluster.ts';
+
+// All at once, each with servers of its own: that takes long on a busy machine.
+vi.setConfig({ testTimeout: 180_000 });
 
 /** A cell that says nothing, and the answer of its caller. */
 async function silent(server: Server, id: string, key: string) {
