@@ -3,7 +3,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LogWriter, openLogs } from './logger.ts';
+import { LogWriter, openLogs, readableLine } from './logger.ts';
 
 let folder: string;
 
@@ -95,4 +95,26 @@ it('a full disk does not delay shutdown', async () => {
   const lines = new LogWriter(openSync('/dev/full', 'w'));
   lines.write(line(1));
   await lines.close();
+});
+
+const time = new Date(2026, 0, 2, 15, 39, 54).toISOString();
+
+it('a request is a readable line on a terminal', () => {
+  const request = { method: 'POST', path: '/v1/sessions', status: 201, ms: 60.2, from: 'local', user: 'ada' };
+  const line = JSON.stringify({ level: 30, time, pid: 1, requestId: 'x', ...request, msg: 'request' });
+  expect(readableLine(line)).toBe('15:39:54 POST /v1/sessions 201 60.2 ms (ada)\n');
+});
+
+it('other lines show their level, fields and the stack of an error on a terminal', () => {
+  const err = { type: 'Error', message: 'no', stack: 'Error: no\n    at place' };
+  const line = JSON.stringify({ level: 50, time, pid: 1, session: 'ses_1', err, msg: 'a save failed' });
+  expect(readableLine(line)).toBe('15:39:54 error: a save failed session="ses_1"\n  Error: no\n      at place\n');
+});
+
+it('what a client sends cannot control the terminal', () => {
+  const path = '/v1/\u001b[2J\u009b1m\u202e\n';
+  const request = JSON.stringify({ level: 30, time, method: 'GET', path, status: 404, ms: 1, msg: 'request' });
+  expect(readableLine(request)).toBe('15:39:54 GET /v1/\\u{1b}[2J\\u{9b}1m\\u{202e}\\u{a} 404 1 ms\n');
+  const other = JSON.stringify({ level: 40, time, name: path, err: { stack: `Error: ${path}` }, msg: path });
+  for (const character of '\u001b\u009b\u202e') expect(readableLine(other)).not.toContain(character);
 });

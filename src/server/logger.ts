@@ -1,9 +1,11 @@
 /**
- * Structured logs: one JSON line per request. They never contain a token, a code, a cookie, a body or a query.
+ * Structured logs: one JSON line per request, or readable lines if stderr is a terminal. They never contain a token, a code,
+ * a cookie, a body or a query.
  * If the log cannot be written (a full disk, a pipe without a reader), lines are lost, but the server never waits.
  */
 
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
+import { isatty } from 'node:tty';
 import { type Logger, pino } from 'pino';
 import { messageOf } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -37,9 +39,39 @@ export interface Logs {
 
 export function openLogs(level: LogLevel, file?: string): Logs {
   const lines = new LogWriter(file === undefined ? openStderr() : openFile(file));
-  const log = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  const readable = file === undefined && isatty(STDERR);
+  const stream = readable ? { write: (line: string) => lines.write(readableLine(line)) } : lines;
+  const log = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, stream);
   return { log, close: () => lines.close() };
 }
+
+/**
+ * A JSON line as a person reads it: `15:39:54 POST /v1/sessions 201 60.2 ms (ada)`, `15:39:54 warn: msg key="value"`.
+ * Paths and names in it come from clients, so control characters are escaped. Exported for its test.
+ */
+export function readableLine(line: string): string {
+  const { level, time, pid: _pid, msg, err, ...fields }: Record<string, unknown> = JSON.parse(line);
+  const at = new Date(String(time)).toTimeString().slice(0, 8);
+  const name = pino.levels.labels[Number(level)] ?? String(level);
+  const prefix = name === 'info' ? at : `${at} ${name}:`;
+  if (msg === 'request' && 'method' in fields) {
+    const { requestId: _id, from: _from, method, path, status, ms, user, ...more } = fields;
+    const who = user === undefined ? '' : ` (${user})`;
+    return `${escapeControls(`${prefix} ${method} ${path} ${status} ${ms} ms${who}${describeFields(more)}`)}\n`;
+  }
+  const stack = err instanceof Object && 'stack' in err ? String(err.stack).split('\n') : [];
+  const lines = [`${prefix} ${msg ?? ''}${describeFields(fields)}`, ...stack.map((text) => `  ${text}`)];
+  return lines.map((text) => `${escapeControls(text)}\n`).join('');
+}
+
+const describeFields = (fields: object): string =>
+  Object.entries(fields)
+    .map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
+    .join('');
+
+/** Also the characters that change the direction of text. */
+const escapeControls = (text: string): string =>
+  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`);
 
 /** Exported for its test. */
 export class LogWriter {
