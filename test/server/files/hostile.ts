@@ -405,6 +405,33 @@ for folder in ("/agent/workspace", "/agent/home", "/agent"):
     expect(left()).toEqual([]);
   });
 
+  it('outside do not become artifacts, and are not written by them, whatever path or link the code names', async () => {
+    const server = await start();
+    const { folder, check } = await outside();
+    const cwd = await folderFor(1000);
+    for (const session of [{ agentKey: 'own' }, { agentKey: 'named', cwd }]) {
+      const { id } = await server.session({ ...settings, ...session });
+      const attempts = `
+import os, pathlib
+canary = ${JSON.stringify(join(folder, 'canary'))}
+os.symlink(canary, "link")
+os.symlink(os.path.dirname(canary), "folder")
+open("mine", "w").write("mine")
+artifacts.save("mine", pathlib.Path("mine"))
+done = []
+for path in (canary, "link", "folder/canary"):
+    for work in (lambda: artifacts.save("stolen", pathlib.Path(path)), lambda: artifacts.load("mine", path=path)):
+        try:
+            done.append((path, work()))
+        except OSError:
+            pass
+(done, [info["name"] for info in artifacts.list()])`;
+      expect(await server.run(id, attempts)).toMatchObject({ status: 'ok', value: [[], ['mine']] });
+      await server.call(`DELETE /v1/artifacts/mine`);
+    }
+    check();
+  });
+
   it('of the host do not show in errors of links, whether they exist or not', async () => {
     const server = await start();
     const { folder } = await outside();
