@@ -1,12 +1,21 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
-import { folderId, writableFolder } from './named-folders.ts';
+import { folderId, resolveFolder, writableFolder } from './named-folders.ts';
 
 /** Exchanges two names, as fast as it can. */
 const SWAPPING = `
@@ -54,3 +63,23 @@ function mountOrRefused(path: string, recorded: Mount['id']): Mount | undefined 
     throw error;
   }
 }
+
+it('a link above a folder is refused in the same way, whether its target exists or not', () => {
+  const top = realpathSync(mkdtempSync(join(tmpdir(), 'cella-named-')));
+  onTestFinished(() => rmSync(top, { recursive: true, force: true }));
+  mkdirSync(join(top, 'folder', 'b'), { recursive: true });
+  mkdirSync(join(top, 'file'));
+  writeFileSync(join(top, 'file', 'b'), '');
+  const path = join(top, 'a', 'b');
+  const told = ['folder', 'file', 'gone', 'file/b', 'a'].map((target) => {
+    symlinkSync(target, join(top, 'a'));
+    try {
+      return resolveFolder(path, 'cwd', join(top, 'data'), 'refused');
+    } catch (error) {
+      return String(error);
+    } finally {
+      unlinkSync(join(top, 'a'));
+    }
+  });
+  expect(new Set(told)).toEqual(new Set([`CellaError: cwd: a link is in the path of ${path} now.`]));
+});

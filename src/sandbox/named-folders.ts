@@ -4,7 +4,7 @@
  * loop for all sessions.
  */
 
-import { accessSync, type BigIntStats, constants, readFileSync, realpathSync, statSync } from 'node:fs';
+import { accessSync, type BigIntStats, constants, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { withTimeout } from '../lib/deadline.ts';
@@ -38,6 +38,8 @@ type FolderLinks = 'followed' | 'refused';
 
 /** Resolves a folder that a caller names. It must exist, be a folder, and expose nothing forbidden. */
 export function resolveFolder(path: string, option: string, dataDir: string, links: FolderLinks = 'followed'): string {
+  const replaced = () => new CellaError('FOLDER_REPLACED', `${option}: a link is in the path of ${path} now.`);
+  if (links === 'refused' && hasLink(path)) throw replaced();
   let real: string;
   let isFolder: boolean;
   try {
@@ -47,9 +49,7 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
     throw new CellaError('INVALID_OPTIONS', `${option}: ${folderProblem(path, cause)}.`, { cause });
   }
   if (!isFolder) throw new CellaError('INVALID_OPTIONS', `${option}: ${path} is not a folder.`);
-  if (links === 'refused' && real !== path) {
-    throw new CellaError('FOLDER_REPLACED', `${option}: a link is in the path of ${path} now.`);
-  }
+  if (links === 'refused' && real !== path) throw replaced();
   if (SYSTEM_FOLDERS.includes(real)) {
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name a folder inside it.`);
   }
@@ -61,6 +61,18 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
   }
   return real;
+}
+
+/** Does not look up what a link leads to: the error would tell code whether that exists. */
+function hasLink(path: string): boolean {
+  const names = path.split('/');
+  return names.some((_, index) => {
+    try {
+      return lstatSync(names.slice(0, index + 1).join('/') || '/').isSymbolicLink();
+    } catch {
+      return false; // it does not exist, or is closed to this process
+    }
+  });
 }
 
 /** The folder's current identity. Throws `FOLDER_REPLACED` if it differs from the recorded one. */
