@@ -128,5 +128,5 @@ export { RedisStorage, type RedisStorageOptions } from './storage/redis/redis-st
 
 // The command `cella` brings a Node 24 along and starts on older ones; a program that imports this runs on its own Node.
 if (Number.parseInt(process.versions.node, 10) < 24) {
-  throw new Error(`Cella needs Node 24 or later, and this is ${process.version}. Get it from https://nodejs.org.`);
+  throw new Error(`Cella needs Node 24 or later; this is ${process.version}. Get it from https://nodejs.org.`);
 }

@@ -63,7 +63,7 @@ export function truncateText(text: string, most: number = MOST_TEXT): string {
   if (text.length <= most) return text.toWellFormed();
   const half = Math.floor(most / 2);
   const left = text.length - 2 * half;
-  return `${text.slice(0, half)}\n… ${left} characters are left out …\n${text.slice(-half)}`.toWellFormed();
+  return `${text.slice(0, half)}\n… ${left} characters left out …\n${text.slice(-half)}`.toWellFormed();
 }
 
 export function oneLine(text: string, most: number): string {
@@ -73,7 +73,7 @@ export function oneLine(text: string, most: number): string {
 
 /** The input of a tool, if it can be written as JSON. */
 export function withoutDepth(input: unknown): unknown {
-  return isDeeper(input, MOST_DEEP) ? { cut: `… more than ${MOST_DEEP} levels are left out …` } : input;
+  return isDeeper(input, MOST_DEEP) ? { cut: `… more than ${MOST_DEEP} levels left out …` } : input;
 }
 
 function isDeeper(value: unknown, levels: number): boolean {

@@ -115,8 +115,7 @@ async function installInto(
   if (missing.length > 0) {
     const message = `npm installed ${packageName} ${version} without ${missing.join(', ')}.`;
     throw new CellaError('AGENT_INSTALL_FAILED', message, {
-      advice:
-        'Check that npm installs optional packages (`npm config get omit`), and that there is one for this machine.',
+      advice: 'Check that npm installs optional packages (`npm config get omit`), and that this machine is supported.',
     });
   }
   await makeReadable(part);

@@ -41,7 +41,7 @@ describe('parseArguments', () => {
 
   it('accepts one JSON object in place of words', () => {
     expect(parseArguments([], '{"text": "x; y"}', parameters).named).toEqual({ text: 'x; y' });
-    expect(() => parseArguments(['a=1'], '{}', parameters)).toThrow('given twice');
+    expect(() => parseArguments(['a=1'], '{}', parameters)).toThrow('given in two ways');
     for (const wrong of ['[1]', '1', 'null', '{', '']) {
       expect(() => parseArguments([], wrong, parameters)).toThrow('not a JSON object');
     }

@@ -27,7 +27,7 @@ export function parseArguments(
 ): GivenArguments {
   if (json !== undefined) {
     if (words.length === 0) return { named: parseObject(json), positional: [] };
-    throw new UsageError('Arguments are given twice.', 'Use name=value words, or --args, and not both.');
+    throw new UsageError('Arguments are given in two ways.', 'Use either name=value words or --args.');
   }
   const named: Record<string, PyValue> = {};
   const texts = new Map<string, string[]>();

@@ -137,7 +137,7 @@ describe('the command line', () => {
     [['run', '--network', 'some', '-c', '1'], 'none, host, and allow:', '`cella run --help`'],
     [['run', '--network', 'allow:http://a.org', '-c', '1'], 'is not a host such as', '`cella run --help`'],
     [['run', 'missing.py'], 'does not exist', 'Name a Python file'],
-    [['run', '--transaction', 'explicit', '-c', '1'], 'this command has ended by then', '`cella run --help`'],
+    [['run', '--transaction', 'explicit', '-c', '1'], 'this command ends before that', '`cella run --help`'],
     [['run', '--transaction', 'maybe', '-c', '1'], 'commit_on_success, rollback_on_failure', '`cella run --help`'],
     [['chat', '--auto-shell'], 'Did you mean --auto-sh?', '`cella chat --help`'],
     [['chat', '--key'], 'argument missing', '`cella chat --help`'],
@@ -224,10 +224,10 @@ describe('the command line', () => {
   });
 
   it('names the alternatives as flags if the machine lacks something', async () => {
-    const message = 'landlock is missing. Two ways out: executor: "container" or executor: "in-process".';
+    const message = 'landlock is missing. Two alternatives: executor: "container" or executor: "in-process".';
     const failure = new CellaError('SANDBOX_UNAVAILABLE', message);
     const { err } = await cellaWith(['run', '-c', '1'], { failure });
-    expect(err).toContain('Two ways out: --executor container or --executor in-process.');
+    expect(err).toContain('Two alternatives: --executor container or --executor in-process.');
   });
 
   it.each([
@@ -246,7 +246,7 @@ describe('the command line', () => {
 
   it('names flags where the library names options', async () => {
     const problems = 'cwd: /x is not there; dataDir: no; agentKey: no; limits.memoryMb: no; python: no';
-    const failure = new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems}.`);
+    const failure = new CellaError('INVALID_OPTIONS', `Invalid options: ${problems}.`);
     const { err } = await cellaWith(['run', '-c', '1'], { failure });
     expect(err).toContain('--cwd: /x is not there; --data: no; --key: no; --memory: no; --python: no.');
     const one = await cellaWith(['run', '-c', '1'], { failure: new CellaError('INVALID_OPTIONS', 'cwd: no.') });

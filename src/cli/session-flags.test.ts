@@ -57,8 +57,8 @@ describe('sessionOptions', () => {
   });
 
   it('refuses a promise that it cannot keep: no network without a sandbox', () => {
-    expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing keeps the code');
-    expect(() => sessionOptions({ sandbox: 'off', network: { allow: ['a.org'] } }, defaults)).toThrow('nothing keeps');
+    expect(() => sessionOptions({ sandbox: 'off', network: 'none' }, defaults)).toThrow('nothing blocks the network');
+    expect(() => sessionOptions({ sandbox: 'off', network: { allow: ['a.org'] } }, defaults)).toThrow('nothing blocks');
     expect(sessionOptions({ sandbox: 'off', network: 'host' }, defaults).sandbox).toBe('off');
   });
 
@@ -140,7 +140,7 @@ describe('packageOptionsOf', () => {
   });
 
   it.each(['nonsense', 'file:///x', 'https://user:s3cret@host/?q'])('refuses %s, and does not repeat it', (wrong) => {
-    expect(() => resolvePackages({ index: wrong }, {})).toThrow('no http or https URL');
+    expect(() => resolvePackages({ index: wrong }, {})).toThrow('not an http or https URL');
     expect(() => resolvePackages({ index: wrong }, {})).not.toThrow('s3cret');
   });
 });

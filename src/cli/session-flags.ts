@@ -120,7 +120,7 @@ function toSandboxOption(
 ): OpenOptions['sandbox'] {
   if (executor === 'in-process' && network !== undefined) {
     throw new UsageError(
-      'The executor in-process has no sandbox, and so no network of its own.',
+      'The executor in-process has no sandbox, so it has no separate network.',
       'Leave out --network, or choose another executor.',
     );
   }
@@ -133,7 +133,7 @@ function toSandboxOption(
   }
   if (network !== undefined && network !== 'host') {
     throw new UsageError(
-      'Without the sandbox, nothing keeps the code from the network.',
+      'Without the sandbox, nothing blocks the network.',
       `Leave out --network${network === 'none' ? ' none' : ''}, or leave out --sandbox off.`,
     );
   }
@@ -159,7 +159,7 @@ export function parseNetwork(text: string): NetworkPolicy {
 
 export function parseProgram(code: string, before: string | undefined): string {
   if (before === undefined) return code;
-  throw new InvalidArgumentError('Only one program can run, and there is a -c before this one.');
+  throw new InvalidArgumentError('Only one program can run, but there is another -c.');
 }
 
 /** What happens to a program's changes. `explicit` is left out, because the command ends before anyone could decide. */
@@ -177,9 +177,7 @@ export function parseTransaction(text: string): RunTransaction {
   if (policy) return policy;
   const choices = `Allowed choices are ${transactions.join(', ')}.`;
   if (text !== 'explicit') throw new InvalidArgumentError(choices);
-  throw new InvalidArgumentError(
-    `It waits for somebody to commit or roll back, and this command has ended by then. ${choices}`,
-  );
+  throw new InvalidArgumentError(`It waits for a commit or a rollback, but this command ends before that. ${choices}`);
 }
 
 export interface NamespaceFlags extends TargetFlags, PackageFlags, ExecutorFlags {

@@ -131,9 +131,9 @@ async function transportOf(options: ConnectOptions): Promise<Transport> {
   }
   if (URL.canParse(options.url)) return new WebTransport(options.url, options.token);
   const problem = options.url
-    ? `The address of the server is no URL: ${options.url}`
+    ? `The address of the server is not a URL: ${options.url}`
     : 'No address of a server was given.';
   throw new CellaError('INVALID_OPTIONS', problem, {
-    advice: 'Write all of it, such as http://127.0.0.1:7710.',
+    advice: 'Use a complete URL, such as http://127.0.0.1:7710.',
   });
 }

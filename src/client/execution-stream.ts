@@ -182,7 +182,7 @@ class OutputFileReader {
   }
 }
 
-const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
+const NO_READER = 'input() was called, but no client reads the events of this cell any more';
 
 export class InputResponder {
   readonly #session: Answerable;

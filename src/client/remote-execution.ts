@@ -80,7 +80,7 @@ class RemoteExecution {
             yield event;
             if (isExecutionEnd(event)) return;
           }
-          throw new CellaError('EVENTS_GONE', 'The events of the execution are no longer kept.');
+          throw new CellaError('EVENTS_GONE', 'The events of the execution have been removed.');
         } catch (error) {
           if (closing.aborted || !hasCode(error, ...TRANSIENT)) throw error;
           await backoff.wait(error, retryAfter(error));
@@ -185,7 +185,7 @@ class RemoteExecution {
   #ended(error: unknown): unknown {
     this.#end();
     if (!this.#parts.closing.aborted) return error;
-    return new CellaError('SESSION_CLOSED', 'The session was closed here. Its code goes on at the server.');
+    return new CellaError('SESSION_CLOSED', 'The session was closed here. Its code continues at the server.');
   }
 }
 

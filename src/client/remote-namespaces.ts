@@ -236,7 +236,7 @@ export class RemoteDeps implements DepsApi {
       const { value: line, done } = await lines.next().catch((cause) => {
         throw signal?.aborted ? aborted() : serverUnreachable(address, cause);
       });
-      if (done) throw serverUnreachable(address, new Error('the answer has no end'));
+      if (done) throw serverUnreachable(address, new Error('the response is incomplete'));
       const failure = ErrorBody.safeParse(line);
       if (failure.success) throw errorFromBody(failure.data.error);
       const item = parseResponse(DepsLine, line, 'deps');

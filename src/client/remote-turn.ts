@@ -67,7 +67,7 @@ export class RemoteTurn implements PromptedTurn {
       }
       if ((item.type === 'trimmed' ? item.throughSeq : item.seq) >= last) return;
     }
-    if (signal.aborted) throw new CellaError('SESSION_CLOSED', 'The session was closed here; its turn goes on.');
+    if (signal.aborted) throw new CellaError('SESSION_CLOSED', 'The session was closed here; its turn continues.');
     throw new CellaError('NOT_FOUND', 'The session was deleted before the turn had ended.');
   }
 

@@ -90,7 +90,7 @@ export async function openRemoteTerminal(
   const given = { params: { id }, query: { cols, rows, argv } };
   const socket = link.socket('openTerminal', given);
   if (!socket) {
-    const message = 'A page cannot open a terminal with a token: a browser logs in, and its cookie goes along.';
+    const message = 'A page cannot open a terminal with a token. Log in with the browser, so that it sends its cookie.';
     throw new CellaError('CAPABILITY_MISSING', message);
   }
   const terminal = new RemoteTerminal(socket, link, closing);
@@ -180,7 +180,7 @@ class RemoteTerminal implements Terminal {
   #show(chunk: Uint8Array): void {
     this.#output.push(chunk, chunk.length);
     if (this.#output.ended || this.#output.size <= MOST_WAITING) return;
-    this.#problem = new CellaError('CLIENT_TOO_SLOW', 'What the terminal shows was not read.');
+    this.#problem = new CellaError('CLIENT_TOO_SLOW', 'The output of the terminal was not read.');
     this.#socket.close();
     this.#output.end();
   }
@@ -205,9 +205,9 @@ class RemoteTerminal implements Terminal {
 }
 
 const endings = new Map<number, () => CellaError>([
-  [CloseCode.refused, () => new CellaError('UNAUTHENTICATED', 'The token is no longer good.')],
+  [CloseCode.refused, () => new CellaError('UNAUTHENTICATED', 'The token is no longer valid.')],
   [CloseCode.closing, () => new CellaError('SERVER_STOPPING', 'The server is shutting down.')],
-  [CloseCode.slow, () => new CellaError('CLIENT_TOO_SLOW', 'What the terminal showed was not read.')],
+  [CloseCode.slow, () => new CellaError('CLIENT_TOO_SLOW', 'The output of the terminal was not read.')],
 ]);
 
 const broken = (): CellaError =>

@@ -34,7 +34,7 @@ export const SERVER_GONE = ['SERVER_UNREACHABLE', 'SERVER_STOPPING', 'SESSION_EL
 const endings = new Map<number, () => CellaError>([
   [
     CloseCode.refused,
-    () => new CellaError('UNAUTHENTICATED', 'The token is no longer good, or the session is no longer shared.'),
+    () => new CellaError('UNAUTHENTICATED', 'The token is no longer valid, or the session is no longer shared.'),
   ],
   [CloseCode.gone, () => new CellaError('NOT_FOUND', 'The session was deleted.')],
 ]);
@@ -52,7 +52,7 @@ export async function* subscribe(
     const wanted = { ...given, query: { ...given.query, permissions } };
     const socket = link.socket('followEvents', wanted);
     if (!socket && permissions) {
-      throw new CellaError('CAPABILITY_MISSING', 'A WebSocket of this browser cannot say who it is: log in instead.');
+      throw new CellaError('CAPABILITY_MISSING', 'This browser cannot send a token with a WebSocket. Log in instead.');
     }
     const reached = (frame: unknown) => {
       backoff.restartDeadline();

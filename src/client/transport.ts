@@ -47,7 +47,7 @@ export function serverUnreachable(where: string, cause: unknown): CellaError {
   const { code, text } = reasonOf(cause);
   if (/CERT|ALTNAME|SIGNATURE/.test(String(code))) return untrusted(where, text, cause);
   const refused = code === 'ECONNREFUSED' || code === 'ENOENT' || code === 'ENOTFOUND' || code === 'EACCES';
-  const happened = refused ? `Nobody answers at ${where}` : `The connection to ${where} broke`;
+  const happened = refused ? `No server answers at ${where}` : `The connection to ${where} broke`;
   return new CellaError('SERVER_UNREACHABLE', `${happened} (${text}).`, { cause, details: { where, refused } });
 }
 
@@ -55,8 +55,7 @@ function untrusted(where: string, text: string, cause: unknown): CellaError {
   return new CellaError('SERVER_UNREACHABLE', `The certificate of ${where} is not trusted here (${text}).`, {
     cause,
     details: { where, refused: true },
-    advice:
-      'Ask by the name that it is made for. NODE_EXTRA_CA_CERTS=cert.pem in the environment trusts one of your own.',
+    advice: 'Use the host name of the certificate. To trust your own certificate, set NODE_EXTRA_CA_CERTS=cert.pem.',
   });
 }
 
@@ -245,8 +244,8 @@ export class MonitoredTransport implements Transport {
   #silentError(idleMs: number, isThere: boolean): CellaError {
     const seconds = Math.round(idleMs / 1000);
     const message = isThere
-      ? `A connection to ${this.address} has been silent for ${seconds} s: it is broken, although the server answers.`
-      : `${this.address} has been silent for ${seconds} s, and does not answer any more.`;
+      ? `A connection to ${this.address} has been silent for ${seconds} s: it is broken, although the server responds.`
+      : `${this.address} has been silent for ${seconds} s and no longer responds.`;
     return new CellaError('SERVER_UNREACHABLE', message, {
       details: { where: this.address, refused: false, silent: true },
     });

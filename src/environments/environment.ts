@@ -117,8 +117,8 @@ export const newEnvironmentId = (): string => `env_${randomUUID()}`;
 export function readHandle(input: unknown, kinds: readonly Handle['kind'][]): Handle {
   const parsed = Handle.safeParse(input);
   if (parsed.success && kinds.includes(parsed.data.kind)) return parsed.data;
-  const why = parsed.success ? `it is one of ${parsed.data.kind}` : describeProblems(parsed.error).join('; ');
-  throw new CellaError('INVALID_OPTIONS', `This is no handle of such an environment: ${why}.`);
+  const why = parsed.success ? `it belongs to the kind ${parsed.data.kind}` : describeProblems(parsed.error).join('; ');
+  throw new CellaError('INVALID_OPTIONS', `This is not a valid handle: ${why}.`);
 }
 
 export const RESTARTED = 'the process that owned this environment has ended, and everything in it';

@@ -166,8 +166,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
       if (line.type === 'end') found = line.found;
     }
     // Do not return half a transcript as if it were complete.
-    if (found === undefined)
-      throw new CellaError('RUNNER_PROTOCOL', 'The runner ended a transcript without saying so.');
+    if (found === undefined) throw new CellaError('RUNNER_PROTOCOL', 'The runner sent an incomplete transcript.');
     return found ? pieces.join('') : undefined;
   }
 
@@ -244,7 +243,7 @@ export class ExecutionEnvironment implements AsyncDisposable {
       : [begin];
     let written: Prepared['transcript'] | undefined;
     for await (const line of this.#run('setup-session', lines, SetupLine)) written = line.transcript;
-    if (written === undefined) throw new CellaError('RUNNER_PROTOCOL', 'The runner did not say what it prepared.');
+    if (written === undefined) throw new CellaError('RUNNER_PROTOCOL', 'The runner did not report what it prepared.');
     return { files, transcript: written };
   }
 
@@ -279,9 +278,9 @@ interface OpenedEnvironment {
 
 async function answer(ask: PermissionLine, permit: Query['permit']): Promise<QueryAnswer> {
   try {
-    return permit ? await permit(ask) : { allowed: false, reason: 'Nobody is there to be asked.' };
+    return permit ? await permit(ask) : { allowed: false, reason: 'Nobody can be asked.' };
   } catch {
-    return { allowed: false, reason: 'Whoever was asked could not answer.' }; // `permit` reports its own errors
+    return { allowed: false, reason: 'The request for permission failed.' }; // `permit` reports its own errors
   }
 }
 
@@ -362,7 +361,7 @@ export function checkMode(
 ): void {
   if (mode !== 'bypass' || environment.isolated) return;
   const { kind } = environment;
-  throw new CellaError('BYPASS_REFUSED', `The mode bypass needs an isolated environment, and ${kind} is none.`, {
+  throw new CellaError('BYPASS_REFUSED', `The mode bypass needs an isolated environment; ${kind} is not isolated.`, {
     details: { mode, environment: kind },
   });
 }

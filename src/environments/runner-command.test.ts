@@ -40,6 +40,6 @@ test.each(['', '\ufeff'])('a line that is expensive to parse ends it, also after
   exit.resolve({ code: 0 });
   await expect(lines.next()).rejects.toMatchObject({
     code: 'RUNNER_PROTOCOL',
-    message: 'The runner wrote a line that has too many parts, or is too deep.',
+    message: 'The runner wrote a line that has too many parts or levels.',
   });
 });

@@ -59,7 +59,7 @@ export async function* runRunnerCommand<S extends z.ZodType>(
       const failure = ErrorLine.safeParse(line);
       if (failure.success) throw unsaid ?? failed(failure.data);
       const said = says.safeParse(line);
-      if (!said.success) throw broken('a line that is none of its own');
+      if (!said.success) throw broken('an unexpected line');
       last = said.data;
       yield said.data;
     }
@@ -84,7 +84,7 @@ async function sendAll(
 /** Resolves when there is room for more, or when the reader is gone. */
 async function write(stdin: Writable | undefined, text: string): Promise<void> {
   if (Buffer.byteLength(text) > LINE_BYTES) {
-    throw new CellaError('TOO_LARGE', `A message to the runner may have ${LINE_BYTES} bytes.`);
+    throw new CellaError('TOO_LARGE', `A message to the runner can have at most ${LINE_BYTES} bytes.`);
   }
   await new Promise<void>((resolve) => {
     if (!stdin?.writable) resolve();
@@ -127,12 +127,12 @@ async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unk
 
 function parsedLine(line: Line): unknown {
   if (line.kind === 'cut') throw broken(`a line of more than ${LINE_BYTES} bytes`);
-  if (!isCheapToParse(line.bytes)) throw broken('a line that has too many parts, or is too deep');
+  if (!isCheapToParse(line.bytes)) throw broken('a line that has too many parts or levels');
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line.bytes));
   } catch {
     // The parser's message would quote the line, which may contain anything.
-    throw broken('a line that is no JSON');
+    throw broken('a line that is not JSON');
   }
 }
 

@@ -150,7 +150,7 @@ export class SandboxEnvironment extends BaseEnvironment {
       }
       await sandbox.close();
       if (this.#state.kind === 'ended') throw this.endedError(this.#state.reason);
-      throw new CellaError('INVALID_OPTIONS', `The environment ${this.id} lies in other folders than its handle says.`);
+      throw new CellaError('INVALID_OPTIONS', `The environment ${this.id} has other folders than its handle says.`);
     } catch (error) {
       if (this.#state.kind === 'opening') this.#state = { kind: 'left', reason };
       throw error;

@@ -102,7 +102,7 @@ describe('asking an interpreter about itself', () => {
 
   test.each([
     ['too old', `#!/bin/sh\necho '{"version":[3,8,20],"executable":"/x","packageFolders":[]}'\n`, '3.9 or later'],
-    ['no Python at all', '#!/bin/sh\necho hello\n', 'did not answer as a Python'],
+    ['no Python at all', '#!/bin/sh\necho hello\n', 'gave an invalid answer'],
   ])('%s is refused', async (_name, text, words) => {
     const path = await program('other', text);
     await expect(probePython(path)).rejects.toMatchObject({

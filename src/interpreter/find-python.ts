@@ -107,7 +107,7 @@ async function runProbe(path: string): Promise<HostInterpreter> {
   const found = readProbeAnswer(output);
   if (found) return found;
   const words = JSON.stringify(output.slice(0, 200));
-  throw new CellaError('PYTHON_NOT_FOUND', `${path} did not answer as a Python does: ${words}.`);
+  throw new CellaError('PYTHON_NOT_FOUND', `${path} gave an invalid answer: ${words}.`);
 }
 
 /** A warning before the first kernel starts: this machine has no Python, or none that Cella can use. */

@@ -260,7 +260,7 @@ class SegmentWriter implements Disposable {
     const headBytes = names.reduce((total, name) => total + HELD_NAME + 2 * name.length, HELD_SEGMENT);
     this.#total += bytes.length + SEGMENT_COST + headBytes;
     // A kernel respects the cap, unless user code has taken it over.
-    if (this.#total > this.#mostBytes) throw new FrameError('a checkpoint that is larger than its cap');
+    if (this.#total > this.#mostBytes) throw new FrameError('a checkpoint over its size limit');
     this.#hash ??= createHash('sha256');
     this.#hash.update(bytes);
     this.#bytes += bytes.length;
@@ -272,7 +272,7 @@ class SegmentWriter implements Disposable {
     this.#nameBytes = names.reduce((total, { length }) => total + length, this.#nameBytes);
     const tooMany = this.#segments.length >= MOST_SEGMENTS || this.#names > MOST_SEGMENT_NAMES;
     if (tooMany || this.#nameBytes > MOST_SEGMENT_NAME_BYTES) {
-      throw new FrameError('a checkpoint of more segments or names than may be');
+      throw new FrameError('a checkpoint with too many segments or names');
     }
     this.#kept += headBytes;
     this.#budget.take('kept', headBytes);

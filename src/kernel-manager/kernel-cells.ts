@@ -36,7 +36,7 @@ export class ExecutionQueue extends SerialQueue {
   enter(): () => void {
     if (this.#pending > this.#limit()) {
       const queued = this.#pending - 1;
-      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions wait for it already.`, {
+      throw new CellaError('KERNEL_BUSY', `The kernel is busy, and ${queued} executions are already waiting.`, {
         details: { queued },
       });
     }
@@ -102,7 +102,7 @@ export class KernelCells {
       leave();
       if (result) history.addCell({ execution: number, code, status: result.status });
     });
-    const cancel = () => execution.abandon(new CellaError('ABORTED', 'The execution was taken back before it began.'));
+    const cancel = () => execution.abandon(new CellaError('ABORTED', 'The execution was cancelled before it began.'));
     const { signal } = options;
     if (signal?.aborted) {
       cancel();
@@ -155,7 +155,7 @@ export class KernelCells {
       await recovery.ensureRunning();
     }
     if (kernelProcess.transaction.open !== undefined) {
-      throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction waits to be decided.');
+      throw new CellaError('TRANSACTION_OPEN', 'An explicit transaction is open.');
     }
     const keeps = policy !== 'commit_always' || kernelProcess.checkpoints.limits.undo > 0;
     const kernel = keeps || !kernelProcess.kernel?.idle ? await recovery.ensureRunning() : kernelProcess.kernel;

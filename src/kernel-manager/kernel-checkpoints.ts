@@ -40,12 +40,12 @@ export class KernelCheckpoints {
     const { kernelProcess, recovery, rollback, autosave, durable: store } = this.#parts;
     if (!durable) return fromLive(await rollback.addCheckpoint(await recovery.ensureRunning(), name));
     if (!store) {
-      const message = 'This session has no storage (persist: false): nothing durable can be made.';
+      const message = 'This session has no storage (persist: false), so it cannot make durable checkpoints.';
       throw new CellaError('INVALID_OPTIONS', message);
     }
     const kept = (await store.list()).filter(({ kind }) => kind === 'checkpoint');
     if (kept.length >= MOST_DURABLE) {
-      const message = `This agent key has ${kept.length} durable checkpoints, and may have ${MOST_DURABLE}.`;
+      const message = `This agent key has ${kept.length} durable checkpoints; the limit is ${MOST_DURABLE}.`;
       throw new CellaError('TOO_MANY_CHECKPOINTS', message, { details: { limit: MOST_DURABLE } });
     }
     const kernel = await recovery.ensureRunning();

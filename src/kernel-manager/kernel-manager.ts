@@ -146,7 +146,7 @@ export class KernelManager implements SlotOwner {
   /** Asks an idle kernel about its variables. Throws `KERNEL_BUSY` while cells run or wait. */
   async introspect(method: string, params: Record<string, unknown>): Promise<unknown> {
     if (this.#queue.pending > 0) {
-      throw new CellaError('KERNEL_BUSY', 'The kernel is running code; ask again when it is done.');
+      throw new CellaError('KERNEL_BUSY', 'The kernel is running code; try again when the code has ended.');
     }
     return await this.#ask(method, params);
   }
@@ -327,7 +327,7 @@ export class KernelManager implements SlotOwner {
 
   #askingKernel(id: number): Kernel {
     const { kernel } = this.#process;
-    if (!kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+    if (!kernel) throw new CellaError('INPUT_NOT_PENDING', `No input() is waiting for an answer with the id ${id}.`);
     return kernel;
   }
 

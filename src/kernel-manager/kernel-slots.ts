@@ -101,7 +101,7 @@ export class LimitedKernelSlots implements KernelSlots {
 
   /** The error for a caller that waited this long without success. */
   exhausted(waitMs: number): CellaError {
-    const message = `All ${this.#most} kernels are at work, and none came free within ${waitMs / 1000} s.`;
+    const message = `All ${this.#most} kernels are busy, and none became free within ${waitMs / 1000} s.`;
     return new CellaError('POOL_EXHAUSTED', message, { details: { maxKernels: this.#most, waitMs } });
   }
 

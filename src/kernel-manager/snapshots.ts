@@ -44,7 +44,7 @@ export class LiveCheckpoints {
   add(checkpoint: LiveCheckpoint): void {
     for (const old of this.#kept) {
       if (checkpoint.name !== undefined && old.name === checkpoint.name)
-        this.#evict(old, 'another has its name by now');
+        this.#evict(old, 'another one has its name now');
     }
     this.#kept.push(checkpoint);
     const alive = this.#kept.filter(({ gone }) => gone === undefined);
@@ -91,7 +91,7 @@ export class LiveCheckpoints {
       if (total <= this.limits.maxBytes) return;
       total -= size(checkpoint);
       this.#undo = this.#undo.filter((one) => one !== checkpoint);
-      this.#evict(checkpoint, 'checkpoints took too much memory, and it was the oldest');
+      this.#evict(checkpoint, 'checkpoints used too much memory, and it was the oldest');
     }
   }
 

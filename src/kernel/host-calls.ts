@@ -19,7 +19,7 @@ const MOST_CALLS = 4 * KernelLimit.mostCalls;
 const REPLY_COST = 1024 * 1024;
 /** More requests than one kernel can number. */
 const IDS_PER_GENERATION = 2 ** 32;
-const NO_READER = 'input() was called, but nobody reads the events of this cell any more';
+const NO_READER = 'input() was called, but no client reads the events of this cell any more';
 
 interface HostCallsOptions {
   readonly connection: Pick<FrameConnection, 'sendAndDrain'>;
@@ -193,7 +193,7 @@ class PendingInputCalls {
 
   reply(id: number, reply: InputReply): void {
     if (!this.#timers.has(id)) {
-      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+      throw new CellaError('INPUT_NOT_PENDING', `No input() is waiting for an answer with the id ${id}.`);
     }
     clearTimeout(this.#timers.get(id));
     this.#timers.delete(id);
@@ -295,7 +295,7 @@ export class CallRunner {
   close(): void {
     const all = [...this.#running.values()];
     this.#running.clear();
-    for (const controller of all) controller.abort(new CellaError('KERNEL_DIED', 'The kernel that asked is dead.'));
+    for (const controller of all) controller.abort(new CellaError('KERNEL_DIED', 'The kernel of this call has died.'));
     this.#handler?.close();
   }
 
@@ -326,7 +326,7 @@ async function encodeInSlices(method: string, value: PyValue): Promise<Buffer> {
   const encoder = new ValueEncoder({ value });
   while (!encoder.step() && encoder.length <= MOST_REPLY_BYTES) await giveWay();
   if (encoder.length <= MOST_REPLY_BYTES) return encoder.bytes;
-  const message = `What ${method} gives is more than ${MOST_REPLY_BYTES} bytes, too large for one reply. Ask for less of it.`;
+  const message = `The result of ${method} has more than ${MOST_REPLY_BYTES} bytes, too many for one reply. Request less at once.`;
   throw new CellaError('INVALID_OPTIONS', message);
 }
 
@@ -334,7 +334,7 @@ function encodeRefusal(error: unknown): Buffer {
   if (!(error instanceof CellaError)) {
     // A bug in Cella: the operator sees the details; the code learns only that an error happened.
     process.emitWarning(asError(error));
-    return encodeValue({ error: ['INTERNAL', 'runtime', 'The host failed to carry this out, and has said why.'] });
+    return encodeValue({ error: ['INTERNAL', 'runtime', 'The host could not do this; its log says why.'] });
   }
   return encodeValue({ error: [error.code, kindOf(error), error.message] });
 }

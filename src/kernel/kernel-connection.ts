@@ -53,11 +53,11 @@ export function describeDeath(
     lastStderr: lastStderr || undefined,
   };
   if (violation !== undefined) {
-    return { code: 'KERNEL_PROTOCOL', message: `The kernel was cut off: it sent ${violation}.`, ...how };
+    return { code: 'KERNEL_PROTOCOL', message: `The kernel was ended: it sent ${violation}.`, ...how };
   }
   if (exit.outOfMemory || exit.code === ExitCode.outOfMemory) {
     const ended = exit.signal === undefined ? 'ended' : 'was killed';
-    return { code: 'KERNEL_OUT_OF_MEMORY', message: `The kernel ${ended}: it used more memory than it may.`, ...how };
+    return { code: 'KERNEL_OUT_OF_MEMORY', message: `The kernel ${ended}: it exceeded its memory limit.`, ...how };
   }
   if (exit.signal === 'SIGXCPU') {
     return { code: 'KERNEL_CPU_LIMIT', message: 'The kernel was killed: it used up its CPU seconds.', ...how };
@@ -333,12 +333,12 @@ const NO_ROOM_ADVICE =
 /** The error for a layer of isolation that could not be set up. */
 export function isolationError(layer: string, message: string): CellaError {
   if (layer === 'workspace') {
-    return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be brought into the sandbox: ${message}.`);
+    return new CellaError('WORKSPACE_NOT_WRITABLE', `The workspace could not be mounted into the sandbox: ${message}.`);
   }
   if (layer === 'replaced') {
     return new CellaError(
       'FOLDER_REPLACED',
-      `A folder of the session is not the one that it was created with: ${message}.`,
+      `A folder of the session is no longer the one that it was created with: ${message}.`,
     );
   }
   if (layer === 'folder') return folderHangs(`${message}.`);
@@ -347,7 +347,7 @@ export function isolationError(layer: string, message: string): CellaError {
   if (layer === 'template') return new CellaError('TEMPLATE_FAILED', `A kernel could not be started: ${message}.`);
   return new CellaError(
     'SANDBOX_UNAVAILABLE',
-    `The sandbox cannot be closed, so nothing was started: ${layer}: ${message}.`,
+    `The sandbox cannot be isolated, so nothing was started: ${layer}: ${message}.`,
     { details: { layer }, ...(NO_ROOM.test(message) ? { advice: NO_ROOM_ADVICE } : {}) },
   );
 }

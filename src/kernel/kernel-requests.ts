@@ -189,7 +189,7 @@ class KernelRequest<T> {
   }
 
   part(payload: Buffer): void {
-    if (!this.#settings.part) throw new FrameError('a part of an answer that has none');
+    if (!this.#settings.part) throw new FrameError('a part of an answer that has no parts');
     this.#settings.part(payload);
   }
 

@@ -308,7 +308,7 @@ export class Kernel {
 
   #result(frame: Frame, payload: ResultPayload): boolean {
     if (this.#state.kind !== 'running' || this.#state.execution.number !== frame.id) {
-      throw new FrameError(`a result for execution ${frame.id}, which does not run`);
+      throw new FrameError(`a result for execution ${frame.id} that is not running`);
     }
     const { execution } = this.#state;
     if (!this.#output.reached(payload.markers)) return false;
@@ -355,7 +355,7 @@ export class Kernel {
 
   #answer(frame: Frame): boolean {
     const request = this.#state.kind === 'answering' ? this.#state.request : undefined;
-    if (request?.id !== frame.id || request.answer !== frame.type) throw new FrameError('an answer to no question');
+    if (request?.id !== frame.id || request.answer !== frame.type) throw new FrameError('an unexpected answer');
     if (this.#killRequested) return true;
     request.settle(frame.payload);
     this.#state = { kind: 'idle' };
@@ -364,14 +364,14 @@ export class Kernel {
 
   #part(frame: Frame): boolean {
     const request = this.#state.kind === 'answering' ? this.#state.request : undefined;
-    if (request?.id !== frame.id) throw new FrameError('a part of no answer');
+    if (request?.id !== frame.id) throw new FrameError('an unexpected part of an answer');
     request.part(frame.payload);
     return true;
   }
 
   /** Handles a failed sandbox setup: the kernel has run no code. */
   #failed(frame: Frame): boolean {
-    if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a kernel that runs');
+    if (this.#state.kind !== 'starting') throw new FrameError('a failed start of a running kernel');
     const { layer, message } = parseFailed(frame.payload);
     this.#ready.reject(isolationError(layer, message));
     void this.#finishExit({ code: ExitCode.notIsolated, environmentEnded: 'it could not be isolated' });

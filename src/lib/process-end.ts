@@ -9,7 +9,7 @@ export const LONGEST_KILL_MS = 10_000;
 export async function endsAfterKill(ended: Promise<unknown>, what: string): Promise<boolean> {
   if (await settlesWithin(ended, LONGEST_KILL_MS)) return true;
   process.emitWarning(
-    `${what} was killed and has not ended after ${LONGEST_KILL_MS / 1000} s. It is left to the system.`,
+    `${what} was killed and has not ended after ${LONGEST_KILL_MS / 1000} s. Cella no longer waits for it.`,
   );
   return false;
 }

@@ -15,7 +15,7 @@ describe('a capture', () => {
     capture.push('aaaaa');
     capture.push('lost!');
     capture.push('zzzzz');
-    expect(capture.text).toBe('aaaaa\n… 5 bytes are left out here …\nzzzzz');
+    expect(capture.text).toBe('aaaaa\n… 5 bytes left out …\nzzzzz');
     expect(capture.cutBytes).toBe(5);
   });
 
@@ -50,7 +50,7 @@ describe('a capture', () => {
     const capture = new TruncatedText(limit);
     const piece = 'x'.repeat(99_991);
     for (let count = 0; count < 100; count++) capture.push(piece);
-    const kept = capture.text.length - `\n… ${capture.cutBytes} bytes are left out here …\n`.length;
+    const kept = capture.text.length - `\n… ${capture.cutBytes} bytes left out …\n`.length;
     expect(kept + capture.cutBytes).toBe(piece.length * 100);
     expect(kept).toBeLessThan(limit + 128 * 1024);
   });

@@ -107,7 +107,7 @@ export class TruncatedText {
 
   get text(): string {
     const [head, tail] = this.parts;
-    return this.#cut === 0 ? head + tail : `${head}\n… ${this.#cut} bytes are left out here …\n${tail}`;
+    return this.#cut === 0 ? head + tail : `${head}\n… ${this.#cut} bytes left out …\n${tail}`;
   }
 
   /** The last characters, such as for the last output of a process that died. */

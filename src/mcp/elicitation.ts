@@ -99,6 +99,6 @@ export function parseElicitation(responses: Record<string, unknown> | undefined,
   const view = inputResponse(responses, key);
   if (view.kind !== 'elicit') return { kind: 'declined', reason: 'the client sent no answer' };
   if (view.action === 'accept') return { kind: 'accepted', content: view.content ?? {} };
-  const reason = view.action === 'decline' ? 'the person who was asked declined' : 'the person who was asked cancelled';
+  const reason = view.action === 'decline' ? 'the person declined' : 'the person cancelled';
   return { kind: 'declined', reason };
 }

@@ -58,7 +58,7 @@ describe('a report', () => {
 
   it('says how code ended if it did not just finish', () => {
     expect(report({ status: 'timeout' }).text).toBe(
-      '[stopped after 1.5 s, at the time limit; variables that were set before are kept]',
+      '[stopped after 1.5 s, at the time limit; the kernel keeps its variables]',
     );
     expect(report({ status: 'interrupted' }).shown.isError).toBe(true);
     expect(report({ exitCode: 0 })).toMatchObject({
@@ -74,7 +74,7 @@ describe('a report', () => {
     const lost = [{ name: 's', reason: 'a socket' }];
     const { text } = report({ recovered: { cause, savedAgoMs: 2000, restored: ['x', 'y'], lost }, repr: '1' });
     expect(text).toBe(
-      `[notice] The previous kernel ended: It was killed by SIGKILL. Cella runs nothing again.
+      `[notice] The previous kernel ended: It was killed by SIGKILL. Cella does not run the code again.
 [notice] Variables restored from a save, 2.0 s old: x, y.
 [notice] Lost: s (a socket).
 1`,
@@ -93,7 +93,7 @@ describe('a report', () => {
     expect(shown.content.slice(1)).toEqual([{ type: 'image', mimeType: 'image/png', data: png }]);
     expect(text).toBe(
       `[picture 1: image/png, 1 kB]
-[image/png: its data is no base64, not shown]
+[image/png: its data is not base64, not shown]
 [image/jpeg, 6000 kB: too much to show; make it smaller, or save it with artifacts.save()]
 <b>bold</b>
 [application/x-own: cannot be shown here]

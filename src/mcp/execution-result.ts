@@ -59,12 +59,11 @@ function valueText({ repr, data, truncated }: ResultEvent, output: ExecutionOutp
 function describeEnd({ status, durationMs, death, transaction, exitCode }: ResultEvent): string[] {
   const ends: string[] = [];
   const after = `${(durationMs / 1000).toFixed(1)} s`;
-  if (status === 'timeout')
-    ends.push(`[stopped after ${after}, at the time limit; variables that were set before are kept]`);
-  if (status === 'interrupted') ends.push(`[interrupted after ${after}; variables that were set before are kept]`);
+  if (status === 'timeout') ends.push(`[stopped after ${after}, at the time limit; the kernel keeps its variables]`);
+  if (status === 'interrupted') ends.push(`[interrupted after ${after}; the kernel keeps its variables]`);
   if (death) ends.push(`[${death.code}: ${death.message} ${errorCodes[death.code].advice}]`);
-  if (exitCode === 0) ends.push('[the code called sys.exit(); the kernel goes on]');
-  if (transaction === 'rolled_back') ends.push('[rolled back: the variables are what they were before this code]');
+  if (exitCode === 0) ends.push('[the code called sys.exit(); the kernel keeps running]');
+  if (transaction === 'rolled_back') ends.push('[rolled back: the variables are as they were before this code]');
   return ends;
 }
 
@@ -79,7 +78,7 @@ const MAX_VARIABLES = 40;
 
 function stateNotices({ recovered, resumed }: ResultEvent): string[] {
   if (recovered) {
-    const ended = `The previous kernel ended: ${recovered.cause.message} Cella runs nothing again.`;
+    const ended = `The previous kernel ended: ${recovered.cause.message} Cella does not run the code again.`;
     return [ended, ...describeRestored(recovered)];
   }
   return resumed && restoredAnything(resumed) ? describeRestored(resumed) : [];
@@ -151,8 +150,8 @@ export async function saveFullOutput(
     const what = complete ? 'All of it is' : 'Its beginning and its end are';
     return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
   } catch (error) {
-    const reason = error instanceof CellaError ? error.message : 'it could not be kept';
-    return `[The output was cut, and its rest is lost: ${reason}]`;
+    const reason = error instanceof CellaError ? error.message : 'it could not be saved';
+    return `[The output was cut, and the rest is lost: ${reason}]`;
   }
 }
 
@@ -176,7 +175,7 @@ export function toErrorResult(error: unknown, log: LogLine): CallToolResult {
     };
   }
   log(`unexpected error: ${error instanceof Error ? error.stack : String(error)}`);
-  const text = 'UNEXPECTED: Cella failed to carry this out. The log of the server says why.';
+  const text = 'UNEXPECTED: Cella could not do this. The log of the server says why.';
   return { isError: true, content: [{ type: 'text', text }], _meta: { 'cella/code': 'UNEXPECTED' } };
 }
 
@@ -268,7 +267,7 @@ class ImageCollector {
     const size = `${mimeType}, ${Math.ceil((image.length * 3) / 4 / 1000)} kB`;
     if (tooMuch) return `[${size}: too much to show; make it smaller, or save it with artifacts.save()]`;
     const base64 = image.replace(/\s+/g, '');
-    if (!BASE64.test(base64) || base64.length % 4 !== 0) return `[${mimeType}: its data is no base64, not shown]`;
+    if (!BASE64.test(base64) || base64.length % 4 !== 0) return `[${mimeType}: its data is not base64, not shown]`;
     this.#characters += base64.length;
     this.#content.push({ type: 'image', data: base64, mimeType });
     return `[picture ${this.#content.length}: ${size}]`;

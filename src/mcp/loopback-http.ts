@@ -95,7 +95,7 @@ function rejectRequest(request: Request, token: string): Response | undefined {
   if (!isToken(offered, token)) {
     const headers = { 'www-authenticate': 'Bearer realm="cella"' };
     return Response.json(
-      { error: 'A bearer token is needed; `cella mcp --help` tells where it is.' },
+      { error: 'A bearer token is needed; `cella mcp --help` says where it is.' },
       { status: 401, headers },
     );
   }

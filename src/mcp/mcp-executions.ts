@@ -37,9 +37,9 @@ interface ExecutionQueueOptions {
 }
 
 const NO_PASSWORDS =
-  'getpass() was called, but a form of an MCP client must not ask for secrets: let a tool that runs on the host use it';
+  'getpass() was called, but an MCP client must not ask for secrets: use a tool that gets the secret on the host';
 const NO_ELICITATION =
-  'input() was called, but this MCP client cannot ask anybody (it has no elicitation): put the value into the code';
+  'input() was called, but this MCP client cannot ask its user (it has no elicitation): put the value into the code';
 
 /** The executions of one agent key, in the order of their calls. */
 export class McpExecutions {
@@ -77,7 +77,7 @@ export class McpExecutions {
   readonly approve = async (request: ApprovalRequest): Promise<Approval> => {
     const execution = this.#inOrder[0];
     if (!execution?.canElicit)
-      return { allowed: false, reason: 'nobody is there to ask: this MCP client has no elicitation' };
+      return { allowed: false, reason: 'nobody can be asked: this MCP client has no elicitation' };
     return toApproval(await execution.elicit(approvalForm(request), request.signal));
   };
 

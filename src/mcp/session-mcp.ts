@@ -88,7 +88,7 @@ class SessionMcpBackend implements McpBackend {
 
   #checkKey(agentKey: string | undefined): void {
     if (agentKey === undefined || agentKey === this.#parts.agentKey) return;
-    const message = `This is the session of ${JSON.stringify(this.#parts.agentKey)}, and no other: leave agent_key out.`;
+    const message = `This is the session of ${JSON.stringify(this.#parts.agentKey)}; leave agent_key out.`;
     throw new CellaError('INVALID_REQUEST', message);
   }
 }

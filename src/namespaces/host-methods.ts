@@ -37,7 +37,7 @@ export function hostMethod<T>(
       const checked = params.safeParse(given);
       if (checked.success) return await work(checked.data, context);
       const problems = describeProblems(checked.error, 'parameters');
-      throw new CellaError('INVALID_OPTIONS', `This call cannot be carried out: ${problems.slice(0, 5).join('; ')}.`);
+      throw new CellaError('INVALID_OPTIONS', `This call is invalid: ${problems.slice(0, 5).join('; ')}.`);
     },
   };
 }
@@ -81,7 +81,7 @@ interface CountLimit {
 export async function checkCountLimit({ what, most, holds, replaces }: CountLimit): Promise<void> {
   if (!(await holds(most)) || (await replaces())) return;
   const setting = `CELLA_MAX_${what.toUpperCase()}`;
-  const message = `There are ${most} ${what}, which is all that may be. Delete some, or have the operator raise ${setting}.`;
+  const message = `There are ${most} ${what}, which is the limit. Delete some, or ask the operator to raise ${setting}.`;
   throw new CellaError('QUOTA_EXCEEDED', message, { details: { quota: what, limit: most, setting } });
 }
 
@@ -90,6 +90,6 @@ const MOST_CHARACTERS = 1000;
 /** Throws INVALID_OPTIONS if the query is longer. */
 export function checkQuery(query: string, where: string): void {
   if (query.length <= MOST_CHARACTERS) return;
-  const message = `The query for ${where} has ${query.length} characters, and may have ${MOST_CHARACTERS} at most.`;
+  const message = `The query for ${where} has ${query.length} characters; the limit is ${MOST_CHARACTERS}.`;
   throw new CellaError('INVALID_OPTIONS', message, { advice: 'Search with a few words that say what it is about.' });
 }

@@ -13,7 +13,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 const text = z
   .string()
-  .max(MOST_CHARACTERS, `must have ${MOST_CHARACTERS} characters at most`)
+  .max(MOST_CHARACTERS, `must have at most ${MOST_CHARACTERS} characters`)
   .refine((value) => !value.includes('\0') && value.isWellFormed(), 'must be text without null bytes');
 
 export const ProfileName = z
@@ -55,7 +55,7 @@ const Subagent = z.strictObject({
 });
 
 const named = <T extends z.ZodType>(value: T) => z.record(ProfileName, value).refine(fewEnough, tooMany).optional();
-const tooMany = `must have ${MOST_ENTRIES} entries at most`;
+const tooMany = `must have at most ${MOST_ENTRIES} entries`;
 
 export const AgentProfile = z.strictObject({
   systemPrompt: text.optional(),

@@ -42,6 +42,6 @@ export class CellaError extends Error {
 
 /** A disk or network share that does not answer. `message` names the folder. */
 export function folderHangs(message: string): CellaError {
-  const advice = 'Look at the disk or network share that it is on, and try again when it answers.';
+  const advice = 'Check the disk or network share that it is on, and try again when it answers.';
   return new CellaError('STORAGE_FAILED', message, { advice });
 }

@@ -278,7 +278,7 @@ export interface Answerable {
   cancelInput(id: number, reason?: string): Promise<void>;
 }
 
-const NOBODY_ANSWERS = 'input() was called, but nobody is there to answer: pass `onInput` to run(), or read stream()';
+const NOBODY_ANSWERS = 'input() was called, but nobody can answer it: pass `onInput` to run(), or read stream()';
 
 /** Answers `input()` of a cell with `onInput`. Without it, `input()` fails at once. */
 export async function giveInput(

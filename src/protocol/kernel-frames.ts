@@ -111,7 +111,7 @@ export class FrameDecoder {
     const type = header.readUInt8(4);
     const largest = this.#largest.get(type);
     if (largest === undefined) throw new FrameError(`a frame of the unknown type ${type}`);
-    if (length > largest) throw new FrameError(`a frame of ${length} bytes where ${largest} are allowed`);
+    if (length > largest) throw new FrameError(`a frame of ${length} bytes; the limit is ${largest}`);
     this.#header = { type, id: header.readUInt32LE(5) };
     this.#need = length;
   }

@@ -183,7 +183,7 @@ class MarshalReader {
       throw new FrameError('an opaque value without type and repr');
     }
     if (size === undefined) return new PyObject(type, repr);
-    if (!Number.isSafeInteger(size)) throw new FrameError('an opaque value with a size that is no number');
+    if (!Number.isSafeInteger(size)) throw new FrameError('an opaque value with a size that is not a number');
     return new PyObject(type, repr, size as number);
   }
 }
@@ -194,7 +194,7 @@ function bigFromDigits(digits: Buffer): bigint {
   let [at, gathered, bits] = [bytes.length, 0, 0];
   for (let from = 0; from < digits.length; from += 2) {
     const digit = digits.readUInt16LE(from);
-    if (digit > 0x7fff) throw new FrameError('an integer with a digit that is none');
+    if (digit > 0x7fff) throw new FrameError('an integer with an invalid digit');
     gathered |= digit << bits;
     for (bits += 15; bits >= 8; bits -= 8) {
       bytes[--at] = gathered;

@@ -112,7 +112,7 @@ const moreLost = z.int().min(0).default(0);
 /** Of one checkpoint. */
 const savedNames = names.refine(
   (all) => all.reduce((total, { length }) => total + length, 0) <= KernelLimit.mostNameBytes,
-  'has names that are too long together',
+  'has names that are too long in total',
 );
 const SavedPayload = z.strictObject({
   python: z.string().max(100),
@@ -191,7 +191,7 @@ export const parseDisplay = (payload: Buffer): DisplayPayload & { readonly items
 export const parseCall = (payload: Buffer): [string, Record<string, PyValue>] => {
   const [method, params] = check(CallPayload, decodeValue(payload));
   if (payload.length > KernelLimit.largestCallBytes && !FILE_CALLS.has(method)) {
-    throw new FrameError(`a call of ${payload.length} bytes where ${KernelLimit.largestCallBytes} are allowed`);
+    throw new FrameError(`a call of ${payload.length} bytes; the limit is ${KernelLimit.largestCallBytes}`);
   }
   return [method, params];
 };
@@ -205,7 +205,7 @@ export const parseLoaded = asValue(LoadedPayload);
 export function parsePart(payload: Buffer): { header: PartHeader; bytes: Buffer } {
   const length = payload.length >= 4 ? payload.readUInt32LE(0) : payload.length;
   if (4 + length > payload.length) throw new FrameError('a part that is shorter than its header');
-  if (length > LARGEST_HEADER) throw new FrameError(`a header of ${length} bytes where ${LARGEST_HEADER} are allowed`);
+  if (length > LARGEST_HEADER) throw new FrameError(`a header of ${length} bytes; the limit is ${LARGEST_HEADER}`);
   if (!isCheapToParse(payload.subarray(4, 4 + length), MOST_HEADER_EFFORT)) {
     throw new FrameError('a header of more than the names of all variables');
   }

@@ -210,8 +210,7 @@ const CompletionAnswer = z.object({
 });
 
 export function parseAnswer<T>(schema: z.ZodType<T>, answer: unknown): T {
-  const toError = () =>
-    new CellaError('KERNEL_PROTOCOL', 'The kernel answered a question with something of another shape.');
+  const toError = () => new CellaError('KERNEL_PROTOCOL', 'The kernel sent an answer of the wrong shape.');
   return parseOrThrow(schema, answer, toError);
 }
 

@@ -23,8 +23,8 @@ function nameProblem(name: string): string | undefined {
   if ([...name].length > MOST_CHARACTERS || Buffer.byteLength(name.normalize('NFC')) > MOST_BYTES) {
     return `it is longer than ${MOST_CHARACTERS} characters or ${MOST_BYTES} bytes`;
   }
-  if (/[/\\]/.test(name)) return 'it holds a path separator';
-  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name)) return 'it holds a control character';
+  if (/[/\\]/.test(name)) return 'it contains a path separator';
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name)) return 'it contains a control character';
   if (name.startsWith('.')) return 'it begins with a dot';
   if (name.trim() !== name) return 'it begins or ends with a space';
   return undefined;
@@ -36,7 +36,7 @@ export function checkIdentifier(name: unknown, what: string, taken: ReadonlySet<
   if (!/^[\p{XIDS}_]\p{XIDC}*$/u.test(checked) || checked.startsWith('_')) {
     throw invalidName(what, checked, 'it must be a Python name that does not begin with an underscore');
   }
-  if (KEYWORDS.has(checked)) throw invalidName(what, checked, 'it is a word of Python itself');
+  if (KEYWORDS.has(checked)) throw invalidName(what, checked, 'it is a Python keyword');
   if (taken.has(checked)) throw invalidName(what, checked, 'it is the name of a method; choose another');
   return checked;
 }

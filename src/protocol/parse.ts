@@ -36,14 +36,14 @@ export function parseOptions<S extends z.ZodType>(schema: S, options: unknown): 
 export function parseInput<S extends z.ZodType>(schema: S, input: unknown, what: string): z.output<S> {
   return parseOrThrow(schema, input, (error) => {
     const problems = describeProblems(error);
-    return new CellaError('INVALID_REQUEST', `This is no valid ${what}: ${problems.join('; ')}.`, {
+    return new CellaError('INVALID_REQUEST', `Invalid ${what}: ${problems.join('; ')}.`, {
       details: { problems },
     });
   });
 }
 
 export function invalidOptions(problems: readonly string[]): CellaError {
-  return new CellaError('INVALID_OPTIONS', `These options cannot be used: ${problems.join('; ')}.`, {
+  return new CellaError('INVALID_OPTIONS', `Invalid options: ${problems.join('; ')}.`, {
     details: { problems },
   });
 }

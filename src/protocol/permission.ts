@@ -96,9 +96,9 @@ export type PermissionDecision = z.input<typeof PermissionDecision>;
 
 export const Abstention = z.strictObject({
   decision: z.literal('abstain'),
-  responder: z
-    .int()
-    .meta({ description: '`responder` of the WebSocket. Where all abstain, a tool of code is refused.' }),
+  responder: z.int().meta({
+    description: 'The `responder` number of the WebSocket. If all responders abstain, the tool of the code is refused.',
+  }),
 });
 
 export const PermissionRule = z

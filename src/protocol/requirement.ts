@@ -26,7 +26,7 @@ const LONGEST = 500;
 export function parseRequirement(text: unknown): Requirement {
   if (typeof text !== 'string') throw invalid(`a value of type ${typeof text}`, 'it must be text');
   if (text.length > LONGEST) throw invalid(`${text.slice(0, 80)}…`, `it is longer than ${LONGEST} characters`);
-  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw invalid(text, 'it holds a control character');
+  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw invalid(text, 'it contains a control character');
   if (/:\/\/|@/.test(text)) throw invalid(text, 'URLs are not taken');
   const [, written = '', extrasText, versionsText = ''] = WHOLE.exec(text) ?? [];
   if (!NAME.test(written)) throw invalid(text, 'it does not begin with the name of a package');
@@ -48,9 +48,9 @@ function checkVersion(text: string, version: string): string {
   const [, operator = '', number = ''] = CONDITION.exec(version) ?? [];
   const isPattern = number.endsWith('.*') && (operator === '==' || operator === '!=');
   if (!NUMBER.test(isPattern ? number.slice(0, -2) : number)) {
-    throw invalid(text, `${JSON.stringify(version)} is no condition on its version`);
+    throw invalid(text, `${JSON.stringify(version)} is not a condition on its version`);
   }
-  if (ARCHIVE.test(number)) throw invalid(text, `${JSON.stringify(version)} reads like the name of a file`);
+  if (ARCHIVE.test(number)) throw invalid(text, `${JSON.stringify(version)} looks like a file name`);
   return `${operator}${number}`;
 }
 
@@ -63,11 +63,11 @@ export function packageName(name: string): string {
 export function checkPackageName(name: unknown): string {
   const requirement = parseRequirement(name);
   if (requirement.text === requirement.name) return requirement.name;
-  throw invalid(String(name), `the name alone is needed: ${requirement.name}`);
+  throw invalid(String(name), `only the name is needed: ${requirement.name}`);
 }
 
 function invalid(text: string, why: string): CellaError {
-  return new CellaError('DEPS_INVALID', `${JSON.stringify(text)} cannot be asked of the package index: ${why}.`, {
+  return new CellaError('DEPS_INVALID', `${JSON.stringify(text)} is not a valid requirement: ${why}.`, {
     details: { requirement: text },
   });
 }

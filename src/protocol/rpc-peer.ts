@@ -142,7 +142,7 @@ export class RpcPeer {
         for (const line of lines.push(chunk)) {
           if (line.kind === 'cut') return await this.#refuseLine(`is too long, over ${this.#options.frameBytes} bytes`);
           if (!(await inTurns(scanInSteps(line.bytes, MOST_RPC_EFFORT))))
-            return await this.#refuseLine('has too many parts, or is too deep');
+            return await this.#refuseLine('has too many parts or levels');
           // To parse a long line and to look at what is in it are steps with a turn of their own.
           const isLong = line.bytes.length > SMALL_BYTES;
           if (isLong) await ownTurn();
@@ -218,7 +218,7 @@ export class RpcPeer {
     const line = this.#line(body);
     const { frameBytes } = this.#options;
     if (this.#fits(line) && !isCheapToParse(line, MOST_RPC_EFFORT)) {
-      throw new CellaError('TOO_LARGE', 'The message has too many parts, or is too deep.');
+      throw new CellaError('TOO_LARGE', 'The message has too many parts or levels.');
     }
     if (this.#fits(line)) return line;
     throw new CellaError('TOO_LARGE', `The message is longer than ${frameBytes} bytes.`);
@@ -410,7 +410,7 @@ export function writerOf(output: Writable): RpcPort['write'] {
     else waiting?.resolve();
   };
   const fail = (cause?: unknown): void => {
-    broken ??= new CellaError('RUNNER_GONE', 'The other side of the connection does not read any more.', { cause });
+    broken ??= new CellaError('RUNNER_GONE', 'The other side of the connection no longer reads.', { cause });
     settle();
   };
   output.on('drain', settle);

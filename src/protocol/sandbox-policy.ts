@@ -34,7 +34,7 @@ export type Limits = z.infer<typeof Limits>;
 const allowedHost = z
   .string()
   .refine((text) => parseAllowedHost(text) !== undefined, {
-    error: 'must be a host (example.org, *.example.org) or an address, with a port or without one, and nothing else',
+    error: 'must be a host (example.org, *.example.org) or an address, with an optional port',
     abort: true,
   })
   .overwrite((text) => {
@@ -44,7 +44,7 @@ const allowedHost = z
 
 /** Hosts that code can reach, only through Cella's proxy. */
 const AllowList = z.strictObject({
-  allow: boundedList(z.array(allowedHost).min(1, 'must name a host').max(256, 'may name 256 hosts at most'), 256),
+  allow: boundedList(z.array(allowedHost).min(1, 'must name a host').max(256, 'can have at most 256 hosts'), 256),
 });
 
 export const NetworkPolicy = z.union([z.enum(['none', 'host']), AllowList]);
@@ -52,9 +52,9 @@ export type NetworkPolicy = z.infer<typeof NetworkPolicy>;
 
 export const SandboxPolicy = z.strictObject({
   /** Folders that code can read, at the same path, in addition to the system, the packages and its workspace. */
-  readable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
+  readable: boundedList(z.array(absolutePath).max(64, 'can have at most 64 folders'), 64).default([]),
   /** Folders that code can change, at the same path, in addition to its workspace. */
-  writable: boundedList(z.array(absolutePath).max(64, 'may name 64 folders at most'), 64).default([]),
+  writable: boundedList(z.array(absolutePath).max(64, 'can have at most 64 folders'), 64).default([]),
   /** `none`: only its own loopback. `host`: the network of the machine. A list: the hosts that code can reach. */
   network: NetworkPolicy.default('none'),
   /** Control groups limit a sandbox as a whole. By default, a root host requires them, and other hosts use them if available. */

@@ -27,8 +27,13 @@ export const ServerStatus = z
 export type ServerStatus = z.infer<typeof ServerStatus>;
 
 export const StopServer = z.strictObject({
-  pid: z.int().meta({ description: 'That of the server that is meant, as it tells it.' }),
-  graceMs: z.int().min(0).max(86_400_000).optional().meta({ description: 'In place of its own.' }),
+  pid: z.int().meta({ description: 'The process id of the server to stop, as the server reports it.' }),
+  graceMs: z
+    .int()
+    .min(0)
+    .max(86_400_000)
+    .optional()
+    .meta({ description: 'The grace period, in place of the server’s own.' }),
 });
 
 export type StopServer = z.infer<typeof StopServer>;
@@ -37,7 +42,7 @@ export const ServerEnd = z
   .object({
     failure: ErrorBody.shape.error
       .optional()
-      .meta({ description: 'Why something could not be saved; absent where all was.' }),
+      .meta({ description: 'Why something could not be saved; absent if everything was.' }),
   })
   .meta({ id: 'ServerEnd' });
 

@@ -25,7 +25,7 @@ const wellFormed = text.refine((value) => value.isWellFormed(), 'must not contai
 /** The name that owns a kernel: any text; an empty one means `default`. Includes the keys that only a server creates. */
 export const AgentKey = text
   .max(1024)
-  .refine((key) => key === '' || key.trim() !== '', 'must not be blank: leave it out for `default`')
+  .refine((key) => key === '' || key.trim() !== '', 'must not be only spaces: leave it out for `default`')
   .transform((key) => normalizeAgentKey(key));
 
 /** The agent keys that users may choose. */
@@ -89,7 +89,7 @@ const label = z
   .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]*$/, 'must be letters, digits and any of . _ / -');
 export const Labels = z
   .record(label, z.string().max(256))
-  .refine((labels) => Object.keys(labels).length <= 64, 'may be 64 at most');
+  .refine((labels) => Object.keys(labels).length <= 64, 'at most 64 labels');
 const sessionName = z.string().max(200);
 
 const Shares = z.array(Share).max(256);
@@ -98,7 +98,7 @@ const Shares = z.array(Share).max(256);
 const MOST_ENV_CHARACTERS = 128 * 1024;
 const env = SessionSettings.shape.env.refine(
   (given) => JSON.stringify(given).length <= MOST_ENV_CHARACTERS,
-  'may have 128 KB at most',
+  'at most 128 KB',
 );
 
 export const NewSession = z.strictObject({
@@ -168,7 +168,7 @@ export const SessionInfo = z.object({
   /** Includes defaults. */
   settings: SessionSettings,
   state: SessionStates,
-  /** Executions that wait for their turn. */
+  /** Queued executions. */
   queued: z.int().min(0),
   /** The session that it was forked from, whose workspace it shares. */
   forkOf: SessionId.optional(),

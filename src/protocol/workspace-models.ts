@@ -28,7 +28,7 @@ export const FileChange = z
       type: z.literal('overflow'),
       reason: z
         .enum(['events', 'folders'])
-        .meta({ description: 'More happened than can be listed, or there are more folders than are watched.' }),
+        .meta({ description: 'Some changes were not reported, or there are too many folders to watch.' }),
     }),
   ])
   .meta({ id: 'FileChange' });
@@ -44,7 +44,7 @@ export type TerminalSize = z.infer<typeof TerminalSize>;
 const word = z
   .string()
   .max(4096)
-  .refine((text) => !text.includes('\0'), 'must hold no null byte');
+  .refine((text) => !text.includes('\0'), 'must not contain a null byte');
 
 /** The program and its arguments. Default: the shell. */
 export const TerminalArgv = boundedList(z.array(word).min(1).max(64), 64);

@@ -27,7 +27,7 @@ export async function openLoopbackForwarder(socketPath: string): Promise<Loopbac
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
-      reject(new CellaError('RUNNER_GONE', 'No port of loopback could be opened.', { cause })),
+      reject(new CellaError('RUNNER_GONE', 'No loopback port could be opened.', { cause })),
     );
     server.listen(0, '127.0.0.1', resolve);
   });

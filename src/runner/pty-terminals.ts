@@ -50,9 +50,9 @@ export class PtyTerminals {
   }
 
   async spawn({ terminal_id, cwd, size, argv = ['/bin/sh', '-i'] }: SpawnParams): Promise<{ pid: number }> {
-    if (this.#open.has(terminal_id)) throw new CellaError('NAME_TAKEN', 'There is a terminal of that id already.');
+    if (this.#open.has(terminal_id)) throw new CellaError('NAME_TAKEN', 'A terminal with this id exists already.');
     if (this.#open.size >= MAX_TERMINALS)
-      throw new CellaError('RATE_LIMITED', `There are ${MAX_TERMINALS} terminals already.`);
+      throw new CellaError('RATE_LIMITED', `There are already ${MAX_TERMINALS} terminals.`);
     const env = { ...this.#env, TERM: 'xterm-256color' };
     const child = spawn('python3', ['-c', PTY, String(size.cols), String(size.rows), ...argv], { cwd, env });
     this.#open.set(terminal_id, child);
@@ -67,7 +67,7 @@ export class PtyTerminals {
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
       child.once('error', (cause) =>
-        reject(new CellaError('CAPABILITY_MISSING', `A terminal cannot be made here: ${cause.message}.`, { cause })),
+        reject(new CellaError('CAPABILITY_MISSING', `A terminal cannot be opened here: ${cause.message}.`, { cause })),
       );
     });
     return { pid: child.pid ?? 0 };

@@ -125,7 +125,7 @@ class RpcServer implements AsyncDisposable {
     }
     const parsed = Hello.params.safeParse({ protocol_version, ...rest });
     if (!parsed.success) throw new CellaError('INVALID_OPTIONS', `hello: ${firstProblem(parsed.error)}.`);
-    if (this.#gotHello) throw new CellaError('RUNNER_PROTOCOL', 'This runner has already got hello.');
+    if (this.#gotHello) throw new CellaError('RUNNER_PROTOCOL', 'This runner has already received hello.');
     this.#gotHello = true;
     const { session_id, key_mode, gateway_socket, agent, isolated = false } = parsed.data;
     this.#forwarder = gateway_socket === undefined ? undefined : await openLoopbackForwarder(gateway_socket);
@@ -156,7 +156,7 @@ class RpcServer implements AsyncDisposable {
 
   #requireHello(): Handshake {
     if (this.#handshake) return this.#handshake;
-    throw new CellaError('RUNNER_PROTOCOL', 'The first call to a runner is hello.');
+    throw new CellaError('RUNNER_PROTOCOL', 'The first call to a runner must be hello.');
   }
 
   async #execute(prompt: z.output<typeof ExecutePrompt.params>, signal: AbortSignal) {

@@ -114,7 +114,7 @@ export class ServedTurn {
       return { baseUrl: base_url, key: api_key };
     }
     if (gatewayUrl !== undefined) return throughGateway(gatewayUrl, adapter, this.#claim.session_token);
-    throw new CellaError('INVALID_OPTIONS', 'The server named no gateway, and there is no other way to a model.');
+    throw new CellaError('INVALID_OPTIONS', 'The server named no gateway, so the agent cannot reach a model.');
   }
 }
 
@@ -190,7 +190,7 @@ class EventReporter {
 function limitSize(event: AgentEvent): AgentEvent {
   const { length } = JSON.stringify(event);
   if (length <= MAX_EVENT_CHARS) return event;
-  const text = `The agent's ${event.type} was left out: ${length} characters are too many for an event.`;
+  const text = `The agent's ${event.type} was dropped: ${length} characters are too many for an event.`;
   return { type: 'agent_notice', turn: event.turn, text };
 }
 
@@ -217,7 +217,7 @@ class RpcPermissions {
       return toAnswer(await this.#decide(request, signal));
     } catch (error) {
       const why = error instanceof CellaError ? error.message : 'the request failed';
-      return { allowed: false, reason: `Nobody could be asked for permission: ${why}` };
+      return { allowed: false, reason: `The permission request failed: ${why}` };
     } finally {
       this.#asking -= 1;
     }

@@ -33,7 +33,7 @@ const Detection = z.object({
   root: z.boolean(),
   layers: z
     .array(Layer)
-    .refine((layers) => layers.map(({ name }) => name).join() === layerNames.join(), 'must tell of every layer once'),
+    .refine((layers) => layers.map(({ name }) => name).join() === layerNames.join(), 'must report every layer once'),
 });
 type Detection = z.infer<typeof Detection>;
 
@@ -41,7 +41,7 @@ export async function detectLayers(python: string): Promise<Detection> {
   const output = await reportOf(python);
   const parsed = Detection.safeParse(parseJsonOrUndefined(output));
   if (parsed.success) return parsed.data;
-  const message = `${python} reported the layers of isolation in a way that cannot be read: ${describeProblems(parsed.error).join('; ')}`;
+  const message = `${python} sent an invalid report about the layers of isolation: ${describeProblems(parsed.error).join('; ')}`;
   throw new CellaError('TEMPLATE_FAILED', message, { details: { output: output.slice(0, 2000) } });
 }
 
@@ -54,7 +54,7 @@ async function reportOf(python: string): Promise<string> {
     if (code === 'ENOENT' || code === 'EACCES') {
       throw new CellaError('PYTHON_NOT_FOUND', `${python} is not a program that this user can run.`, { cause });
     }
-    const message = `The layers of isolation could not be tried: ${messageOf(cause)}.`;
+    const message = `The layers of isolation could not be tested: ${messageOf(cause)}.`;
     throw new CellaError('TEMPLATE_FAILED', message, { cause });
   }
 }

@@ -60,7 +60,7 @@ export function agentMounts(folders: AgentMounts, root: boolean): Mount[] {
 export function checkAgentMounts(folders: readonly Mount[]): void {
   const taken = folders.map(({ path, at = path }) => at).find((at) => `${at}/`.startsWith(`${SUPPORT_FOLDER}/`));
   if (taken === undefined) return;
-  const message = `${taken} cannot be shown to a coding agent, which finds its programs in ${SUPPORT_FOLDER}; name another folder.`;
+  const message = `${taken} cannot be mounted for a coding agent, which has its programs in ${SUPPORT_FOLDER}; name another folder.`;
   throw new CellaError('INVALID_OPTIONS', message);
 }
 

@@ -38,7 +38,7 @@ type FolderLinks = 'followed' | 'refused';
 
 /** Resolves a folder that a caller names. It must exist, be a folder, and expose nothing forbidden. */
 export function resolveFolder(path: string, option: string, dataDir: string, links: FolderLinks = 'followed'): string {
-  const replaced = () => new CellaError('FOLDER_REPLACED', `${option}: a link is in the path of ${path} now.`);
+  const replaced = () => new CellaError('FOLDER_REPLACED', `${option}: the path ${path} now contains a link.`);
   if (links === 'refused' && hasLink(path)) throw replaced();
   let real: string;
   let isFolder: boolean;
@@ -57,8 +57,8 @@ export function resolveFolder(path: string, option: string, dataDir: string, lin
     throw new CellaError('INVALID_OPTIONS', `${option}: ${real} belongs to the system; name another folder.`);
   }
   if (`${dataDir}/`.startsWith(`${real}/`) || `${real}/`.startsWith(`${dataDir}/`)) {
-    const why = 'it holds Cella’s data folder or lies in it, and with it the workspaces of other sessions';
-    throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be shown to a sandbox: ${why}.`);
+    const why = 'it contains or is inside Cella’s data folder, which has the workspaces of other sessions';
+    throw new CellaError('INVALID_OPTIONS', `${option}: ${real} cannot be mounted into a sandbox: ${why}.`);
   }
   return real;
 }
@@ -82,7 +82,7 @@ export function checkFolderId(path: string, recorded: FolderId | undefined): Fol
 
 function checkSameFolder(path: string, id: FolderId, recorded: FolderId | undefined): FolderId {
   if (!recorded || isSameFolder(id, recorded)) return id;
-  throw new CellaError('FOLDER_REPLACED', `${path} is another folder than when the session was made.`);
+  throw new CellaError('FOLDER_REPLACED', `${path} is not the folder that the session was created with.`);
 }
 
 /** Why a folder cannot be used, as text for an error. */
@@ -90,7 +90,7 @@ export function folderProblem(path: string, cause: unknown): string {
   const code = systemCode(cause);
   if (code === 'ENOENT' || code === 'ENOTDIR') return `there is no folder ${path}`;
   if (code === 'EEXIST') return `${path} is not a folder`;
-  if (code === 'EACCES') return `this user may not open the folder ${path}`;
+  if (code === 'EACCES') return `this user cannot open the folder ${path}`;
   return `${path} cannot be used: ${messageOf(cause)}`;
 }
 
@@ -236,7 +236,7 @@ function look(path: string): Look {
 
 async function lookOnce(path: string, current: Look): Promise<void> {
   if ([...looks.values()].filter(({ problem }) => problem !== undefined).length >= MOST_LATE) {
-    current.problem = `cannot be looked at while ${MOST_LATE} others do not answer`;
+    current.problem = `cannot be checked while ${MOST_LATE} others do not answer`;
     looks.delete(path);
     return;
   }

@@ -90,13 +90,13 @@ export async function checkFolderRights(dataDir: string): Promise<void> {
       const advice =
         'Run the server as that user, give the folder to this one (chown -R), or name another with --data.';
       throw unsafe(
-        `${what} belongs to another user (${facts.uid}), who can change what the server runs.`,
+        `${what} belongs to another user (${facts.uid}), who could change the programs that the server runs.`,
         advice,
         path,
       );
     }
     if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
-      throw unsafe(`${what} can be written to by others.`, `Run: chmod go-w ${path}`, path);
+      throw unsafe(`Others can write to ${what}.`, `Run: chmod go-w ${path}`, path);
     }
   }
 }

@@ -130,7 +130,7 @@ async function resolveOptions(options: ServerOptions): Promise<ResolvedOptions> 
 function locationOf(dataDir: string, storage: Storage): StorageLocation {
   const config = storage.toBootstrapConfig();
   if (config.type === 'redis') return { dataDir, redis: { url: config.url, prefix: config.prefix } };
-  throw new CellaError('INVALID_OPTIONS', 'storage: files of a server lie in its data folder; name it with dataDir.');
+  throw new CellaError('INVALID_OPTIONS', 'storage: the files of a server are in its data folder; set dataDir.');
 }
 
 /** Resolves when the server answers. */

@@ -31,20 +31,20 @@ export class HttpMetrics {
     registerProcessMetrics(this.#registry);
     this.#requests = new Histogram({
       name: 'cella_http_request_seconds',
-      help: 'How long requests took until their answer began.',
+      help: 'How long requests took until their response began.',
       labelNames: ['method', 'route', 'status'],
       buckets: SECONDS,
       registers,
     });
     this.#clients = new Gauge({
       name: 'cella_clients',
-      help: 'Clients that follow a session now.',
+      help: 'Clients that currently follow a session.',
       labelNames: ['kind'],
       registers,
     });
     this.#dropped = new Counter({
       name: 'cella_clients_dropped_total',
-      help: 'Clients that were let go.',
+      help: 'Clients that were disconnected.',
       labelNames: ['why'],
       registers,
     });
@@ -125,38 +125,42 @@ function registerMeasured(registry: Registry, now: () => Measurement): void {
         for (const [value, count] of valuesIn(now())) this.inc({ [label]: value }, count);
       },
     });
-  gauge('cella_kernels_live', 'Kernels that live now.', ({ pool }) => pool.live);
-  gauge('cella_kernels_spare', 'Kernels that wait for a session.', ({ pool }) => pool.spare);
+  gauge('cella_kernels_live', 'Live kernels.', ({ pool }) => pool.live);
+  gauge('cella_kernels_spare', 'Spare kernels that are ready for a session.', ({ pool }) => pool.spare);
   gauge(
     'cella_kernels_hibernated',
     'Sessions of this server whose kernel is hibernated.',
     ({ pool }) => pool.hibernated,
   );
-  gauge('cella_kernels_memory_bytes', 'Private memory of the kernels that live now.', ({ memory }) => memory);
+  gauge('cella_kernels_memory_bytes', 'Private memory of live kernels.', ({ memory }) => memory);
   counter(
     'cella_kernel_recoveries_total',
-    'Kernels that were brought back after they died.',
+    'Kernels that were recovered after they died.',
     ({ pool }) => pool.recoveries,
   );
-  counter('cella_kernel_restarts_total', 'Kernels that somebody had reset or restarted.', ({ restarts }) => restarts);
+  counter(
+    'cella_kernel_restarts_total',
+    'Kernels that were reset or restarted on request.',
+    ({ restarts }) => restarts,
+  );
   counter(
     'cella_kernel_waits_total',
     'Calls that waited until another kernel was hibernated.',
     ({ pool }) => pool.waits,
   );
-  gauge('cella_executions_running', 'Executions that run now.', ({ running }) => running);
-  gauge('cella_executions_queued', 'Executions that wait for their turn.', ({ queued }) => queued);
+  gauge('cella_executions_running', 'Running executions.', ({ running }) => running);
+  gauge('cella_executions_queued', 'Queued executions.', ({ queued }) => queued);
   counter('cella_events_total', 'Events that were written.', ({ events }) => events);
-  counter('cella_events_lost_total', 'Events that storage could not take.', ({ eventsLost }) => eventsLost);
+  counter('cella_events_lost_total', 'Events that could not be stored.', ({ eventsLost }) => eventsLost);
   counter('cella_event_append_failures_total', 'Writes of events that failed.', ({ appendFailures }) => appendFailures);
-  gauge('cella_event_readers', 'Readers of events now.', ({ readers }) => readers);
-  counters('cella_executions_total', 'Executions that have ended, by how they did.', 'status', ({ executions }) =>
+  gauge('cella_event_readers', 'Current readers of events.', ({ readers }) => readers);
+  counters('cella_executions_total', 'Ended executions, by status.', 'status', ({ executions }) =>
     Object.entries(executions),
   );
-  counters('cella_turns_total', 'Turns of coding agents that have ended, by how they did.', 'status', ({ turns }) =>
+  counters('cella_turns_total', 'Ended turns of coding agents, by status.', 'status', ({ turns }) =>
     Object.entries(turns),
   );
-  counters('cella_refused_total', 'What was refused, by its kind.', 'kind', ({ refusals }) =>
+  counters('cella_refused_total', 'Refused requests and actions, by kind.', 'kind', ({ refusals }) =>
     refusalKinds.map((kind) => [kind, refusals.get(kind) ?? 0] as const),
   );
   gauge('cella_runners_live', 'Live runners of coding agents.', ({ runners }) => runners.live);
@@ -165,9 +169,9 @@ function registerMeasured(registry: Registry, now: () => Measurement): void {
   gauge('cella_runners_waiting', 'Turns that wait for a free runner.', ({ runners }) => runners.waiting);
   counter('cella_runners_started_total', 'Runners that were started.', ({ runners }) => runners.started);
   counter('cella_runner_failures_total', 'Runners that ended unexpectedly.', ({ runners }) => runners.failures);
-  counter('cella_model_calls_total', 'Calls of models through the gateway.', ({ models }) => models.calls);
-  counter('cella_model_usd_total', 'What those have cost, where prices are known.', ({ models }) => models.costUsd);
-  counters('cella_model_tokens_total', 'Tokens of models that went through the gateway.', 'kind', ({ models }) =>
+  counter('cella_model_calls_total', 'Model calls through the gateway.', ({ models }) => models.calls);
+  counter('cella_model_usd_total', 'Cost of model calls with known prices, in USD.', ({ models }) => models.costUsd);
+  counters('cella_model_tokens_total', 'Model tokens through the gateway.', 'kind', ({ models }) =>
     Object.entries(models.tokens),
   );
 }
@@ -182,7 +186,7 @@ function registerProcessMetrics(registry: Registry): void {
   for (const name of SAMPLED) registry.removeSingleMetric(`nodejs_eventloop_lag_${name}_seconds`);
   new Counter({
     name: 'cella_event_loop_busy_seconds_total',
-    help: 'How long the server was at work and not waiting for something to do.',
+    help: 'How long the event loop of the server was busy.',
     registers: [registry],
     collect() {
       this.reset();

@@ -103,7 +103,7 @@ export class ConcurrencyLimit {
 
 /** How many of one kind a session may have open. QUOTA_EXCEEDED if it is one too many. */
 export function perSessionLimit(what: string, most: number): ConcurrencyLimit {
-  const message = `The session has ${most} open ${what} already.`;
+  const message = `The session already has ${most} open ${what}.`;
   return new ConcurrencyLimit(most, () => new CellaError('QUOTA_EXCEEDED', message, { details: { most } }));
 }
 
@@ -121,7 +121,7 @@ export class ByteLimit {
   readonly #held = new Map<string, number>();
 
   /** `what` is held, in words. */
-  constructor(most: number, what = 'Requests that are under way') {
+  constructor(most: number, what = 'Requests in progress') {
     this.#most = most;
     this.#what = what;
   }
@@ -135,7 +135,7 @@ export class ByteLimit {
       if (all === 0) this.#held.delete(whose);
       else this.#held.set(whose, all);
       if (more <= 0 || all <= this.#most) return;
-      const message = `${this.#what} hold more than ${this.#most} bytes.`;
+      const message = `${this.#what} use more than ${this.#most} bytes.`;
       throw new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
     };
     return { resize, add: (bytes) => resize(own + bytes), [Symbol.dispose]: () => resize(0) };
@@ -214,6 +214,6 @@ export class Followers {
 const tooManyFollowers =
   (whose: string) =>
   (most: number): CellaError => {
-    const message = `${most} connections ${whose} follow sessions already.`;
+    const message = `${most} connections ${whose} already follow sessions.`;
     return new CellaError('RATE_LIMITED', message, { details: { retryAfterMs: 1000 } });
   };

@@ -106,7 +106,7 @@ async function serveUntil(
   control.listening(url);
   await peers?.announce({ url: config.advertise ?? url, version, live: () => sessions.live() });
   if (peers && config.advertise === undefined) {
-    log.info({ url }, 'other servers on this Redis reach it here; --advertise names another address');
+    log.info({ url }, 'other servers on this Redis reach this server here; --advertise sets another address');
   }
   const facts = { pid: process.pid, url, socket: socketPath, version, startedAt: control.startedAt };
   stack.use(await writeServerFile(dataDir, { ...facts, holder: files.locks.id, ...redisAddress(storage) }));
@@ -176,7 +176,7 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
   const agents = new AgentService({ config, access, models, log }, parts.agents);
   const onLeftover = (left: string, error: unknown) =>
-    log.warn({ left, err: error }, 'what a session has left could not be removed yet');
+    log.warn({ left, err: error }, 'files of a deleted session could not be removed yet');
   const { python, packages, toolFolders, allowRuntimeDeps, idleMs, retention, flushResults } = config;
   const sessions = stack.use(
     await SessionManager.open({
@@ -236,7 +236,7 @@ class ServedFolder implements Disposable {
     this.#timer = setInterval(() => {
       if (this.#replaced || files.location !== 'replaced') return;
       this.#replaced = storageMoved(dataDir);
-      log.error({ err: this.#replaced }, 'the data folder is another one now');
+      log.error({ err: this.#replaced }, 'the data folder was replaced');
       control.request(0);
     }, FOLDER_CHECK_MS).unref();
   }

@@ -22,14 +22,14 @@ export function isLoopback(address: string): boolean {
 /** Passwords and tokens must not cross a network in the clear unless the operator says so by name. */
 export function checkExposure({ host, tlsCert, tlsKey, insecureHttp }: Exposure): void {
   if ((tlsCert === undefined) !== (tlsKey === undefined)) {
-    throw new CellaError('INVALID_OPTIONS', '--tls-cert and --tls-key go together.', {
+    throw new CellaError('INVALID_OPTIONS', '--tls-cert and --tls-key must be set together.', {
       advice: 'Give both, or neither.',
     });
   }
   if (tlsCert !== undefined || insecureHttp || isLoopback(host)) return;
   throw new CellaError(
     'INVALID_OPTIONS',
-    `At ${host} others can reach the server: it needs --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
+    `Other machines can reach the server at ${host}: set --tls-cert and --tls-key, or --insecure-http behind a proxy.`,
   );
 }
 
@@ -49,7 +49,7 @@ function advertisedHost(advertise: string): string {
   const url = URL.parse(advertise);
   const bare = url && ['http:', 'https:'].includes(url.protocol) && advertise.replace(/\/$/, '') === url.origin;
   if (bare) return url.hostname;
-  const message = `--advertise takes an address such as http://10.0.0.5:7710, and not ${JSON.stringify(advertise)}.`;
+  const message = `--advertise needs an address such as http://10.0.0.5:7710, not ${JSON.stringify(advertise)}.`;
   throw new CellaError('INVALID_OPTIONS', message);
 }
 
@@ -74,13 +74,13 @@ async function readPrivateKey(path: string): Promise<Buffer> {
   if (uid !== process.geteuid?.() && uid !== 0) {
     throw unsafeKey(
       `The key ${path} belongs to another user (${uid}).`,
-      'Give it to the user of the server (chown), or have a copy for it.',
+      'Make the user of the server its owner (chown), or use a copy.',
       path,
     );
   }
   if ((mode & KEY_OPEN_TO_OTHERS) !== 0) {
-    const advice = `Run: chmod 600 ${path}, and have another key made if somebody may have read this one.`;
-    throw unsafeKey(`The key ${path} is open to others.`, advice, path);
+    const advice = `Run: chmod 600 ${path}, and create another key if somebody may have read this one.`;
+    throw unsafeKey(`Others can read or replace the key ${path}.`, advice, path);
   }
   return await file.readFile();
 }
@@ -95,7 +95,7 @@ const FILES_NEEDED = 1024;
 /** What to do about a limit that is too low for a server. */
 export function openFilesWarning(limit = openFilesLimit()): string | undefined {
   if (limit >= FILES_NEEDED) return undefined;
-  return `Only ${limit} files may be open here, too few for kernels. Raise the limit (ulimit -n ${FILES_NEEDED}) and start the server again.`;
+  return `The limit of open files is ${limit}, too low for kernels. Raise the limit (ulimit -n ${FILES_NEEDED}) and start the server again.`;
 }
 
 /** Node raises the soft limit to the hard one by itself, for its children too. */

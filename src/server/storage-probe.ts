@@ -41,7 +41,7 @@ export class StorageProbe {
   }
 
   async #probe(): Promise<Outcome> {
-    const message = `The storage has not taken a small write for ${TIMEOUT_MS / 1000} s.`;
+    const message = `The storage has not finished a small write for ${TIMEOUT_MS / 1000} s.`;
     return await withTimeout(this.#writeOnce(), TIMEOUT_MS, () => new CellaError('STORAGE_FAILED', message));
   }
 

@@ -175,7 +175,7 @@ export function dataFolder(wanted: string | undefined): string {
   try {
     // Making folders in /proc and the like never ends.
     const top = path.split('/')[1] ?? '';
-    if (['proc', 'sys', 'dev'].includes(top)) throw new Error(`/${top} holds no files of its own`);
+    if (['proc', 'sys', 'dev'].includes(top)) throw new Error(`/${top} contains no files`);
     mkdirSync(path, { recursive: true, mode: 0o700 });
     const real = realpathSync.native(path);
     realPaths.set(named, real);

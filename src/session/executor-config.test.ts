@@ -28,7 +28,7 @@ describe('tellingWaysOut', () => {
 
 describe('requireLinux', () => {
   it('names the platform if it is not Linux', () => {
-    expect(() => requireLinux('darwin')).toThrow('need Linux, and this is darwin');
+    expect(() => requireLinux('darwin')).toThrow('need Linux; this is darwin');
     expect(() => requireLinux('linux')).not.toThrow();
   });
 });

@@ -321,7 +321,7 @@ export function locatePython(named: string | undefined): Promise<string> {
 const missingFromMachine: readonly ErrorCode[] = ['PYTHON_NOT_FOUND', 'SANDBOX_UNAVAILABLE'];
 
 const EXECUTOR_ADVICE =
-  'Two ways out: executor: "container" isolates the code with Docker or Podman instead; executor: "in-process" runs ' +
+  'Two alternatives: executor: "container" isolates the code with Docker or Podman instead; executor: "in-process" runs ' +
   'trusted code in WebAssembly, which needs no Python and isolates nothing.';
 
 /** Another executor is never chosen automatically: one isolates less, the other needs a trusted engine. */
@@ -338,7 +338,7 @@ export async function withExecutorAdvice<T>(executor: CheckedOptions['executor']
 /** The isolation layers are Linux features. */
 export function requireLinux(platform: string = process.platform): void {
   if (platform === 'linux') return;
-  const message = `Sandboxed processes need Linux, and this is ${platform}.`;
+  const message = `Sandboxed processes need Linux; this is ${platform}.`;
   throw new CellaError('SANDBOX_UNAVAILABLE', message, { details: { platform } });
 }
 

@@ -97,8 +97,7 @@ export class KernelPool implements AsyncDisposable {
   async acquire(key: string, own: Omit<SessionOptions, 'agentKey'> = {}, wait: AcquireOptions = {}): Promise<Session> {
     this.#checkOpen();
     const { waitMs = this.#limits.waitMs, signal } = parseOptions(AcquireOptions, wait);
-    if (signal?.aborted)
-      throw new CellaError('ABORTED', 'The caller’s signal was aborted before it asked for a kernel.');
+    if (signal?.aborted) throw new CellaError('ABORTED', 'The caller’s signal was aborted before the call.');
     const options = { ...this.#defaults, ...omitUndefined(own), agentKey: this.#normalizeKey(key) };
     const waiting = { waitMs, signal, exhausted: (ms: number) => this.#slots.exhausted(ms) };
     const text = optionsText(checkOptions(options));
@@ -131,7 +130,7 @@ export class KernelPool implements AsyncDisposable {
   ): Promise<Session> {
     const key = this.#normalizeKey(options.agentKey);
     if (this.#entries.has(key)) {
-      throw new CellaError('KEY_BUSY', `This pool has a session for the key ${JSON.stringify(key)} already.`);
+      throw new CellaError('KEY_BUSY', `This pool already has a session for the key ${JSON.stringify(key)}.`);
     }
     const text = optionsText(
       checkOptions({ ...this.#defaults, ...omitUndefined({ ...own, ...others }), agentKey: key }),

@@ -52,6 +52,6 @@ it('a program that needs a sandbox gets an error if there is none', async () => 
   await namespaces.tools.create('name: say\ncommand: echo\n');
   await expect(namespaces.tools.call('say', {})).rejects.toMatchObject({
     code: 'TOOL_FAILED',
-    message: expect.stringContaining('open a session'),
+    message: expect.stringContaining('Open a session'),
   });
 });

@@ -315,7 +315,10 @@ export async function openNamespaces(options: OpenNamespacesOptions = {}): Promi
     credentials: options.credentials,
     sandboxed: {
       run: async ({ argv }) => {
-        throw new CellaError('TOOL_FAILED', `${argv[0]} runs in a sandbox, and there is none here: open a session.`);
+        throw new CellaError(
+          'TOOL_FAILED',
+          `${argv[0]} runs in a sandbox, but there is no session here. Open a session.`,
+        );
       },
     },
     onPackages: () => {},

@@ -136,19 +136,19 @@ function contradictions({ executor, sandbox, image, engine, python }: CheckedOpt
   const contained = executor === 'container';
   if (!contained && image !== undefined) problems.push('image: only the executor `container` has images');
   if (!contained && engine !== undefined) problems.push('engine: only the executor `container` has one');
-  if (contained && sandbox === 'off') problems.push('sandbox: a container cannot be turned off');
+  if (contained && sandbox === 'off') problems.push('sandbox: cannot be off with the executor `container`');
   if (!contained && executor !== 'in-process' && given.limits?.cpus !== undefined) {
-    problems.push('limits.cpus: only the executor `container` keeps it');
+    problems.push('limits.cpus: only the executor `container` supports it');
   }
   if ((contained || executor === 'in-process') && python !== undefined) {
     problems.push(`python: ${executor} brings its own`);
   }
   if (executor === 'in-process') {
-    if (typeof sandbox === 'object') problems.push('sandbox: `in-process` has none, and runs trusted code only');
+    if (typeof sandbox === 'object') problems.push('sandbox: `in-process` has none; it is only for trusted code');
     const kept = Object.keys(given.limits ?? {}).filter((name) => name !== 'memoryMb');
     if (kept.length > 0) problems.push(`limits: \`in-process\` keeps memoryMb only, not ${kept.join(', ')}`);
   } else if (sandbox === 'off' && given.limits !== undefined) {
-    problems.push('limits: cannot be kept without a sandbox; leave them out, or turn the sandbox on');
+    problems.push('limits: cannot be enforced without a sandbox; leave them out, or turn the sandbox on');
   }
   return problems;
 }

@@ -89,7 +89,7 @@ describe('a config file', () => {
   });
 
   it('in the data folder cannot set the data folder', async () => {
-    await expect(read(file('data: /elsewhere'), false)).rejects.toThrow('the file lies in the data folder');
+    await expect(read(file('data: /elsewhere'), false)).rejects.toThrow('the file is in the data folder itself');
   });
 
   it('is refused if others can change it', async () => {

@@ -27,7 +27,7 @@ export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly
     throw unusable(path, messageOf(error), error);
   });
   if (file.kind === 'missing') {
-    if (named) throw unusable(path, 'it is not there');
+    if (named) throw unusable(path, 'it does not exist');
     return {};
   }
   if (file.kind === 'unusable') throw unusable(path, file.reason);
@@ -35,11 +35,11 @@ export async function readConfig({ path, named }: ConfigPlace): Promise<Readonly
   if ((mode & 0o022) !== 0) throw unusable(path, `others can write to it; run: chmod go-w ${path}`);
   const values = valuesIn(text, path);
   if (!named && values.data !== undefined) {
-    throw unusable(path, 'data: the file lies in the data folder; another one is named with --data or CELLA_DATA_DIR');
+    throw unusable(path, 'data: the file is in the data folder itself; set another one with --data or CELLA_DATA_DIR');
   }
   const secret = passwordIn(values);
   if (secret !== undefined && (mode & 0o044) !== 0) {
-    throw unusable(path, `${secret} holds a password, and others can read it; run: chmod 600 ${path}`);
+    throw unusable(path, `${secret} contains a password, and others can read the file; run: chmod 600 ${path}`);
   }
   return toVariables(values, dirname(path), (problem) => unusable(path, problem));
 }

@@ -144,14 +144,14 @@ test.each([
 ])('%s is reported as a probable misspelling of %s', (name, meant) => {
   expect(unknownVariables([name])).toEqual([{ name, meant }]);
   expect(describeUnknownVariable({ name, meant: meant })).toBe(
-    `${name} is no setting, and does nothing. Did you mean ${meant}?`,
+    `Unknown setting ${name} (ignored). Did you mean ${meant}?`,
   );
 });
 
 test('an unknown one is reported as well, without its value', () => {
   expect(unknownVariables(['CELLA_FROBNICATE'])).toEqual([{ name: 'CELLA_FROBNICATE' }]);
   expect(describeUnknownVariable({ name: 'CELLA_\u001b[31m' })).toBe(
-    'CELLA_?[31m is no setting, and does nothing. See docs/settings.md for all there are.',
+    'Unknown setting CELLA_?[31m (ignored). docs/settings.md lists all of them.',
   );
 });
 

@@ -213,7 +213,7 @@ export function resolvePackages(
   const asked = typeof flags.index === 'string' || flags.extraIndex !== undefined;
   const noIndex = flags.index === false || (other.noIndex === true && !asked);
   if (noIndex && flags.extraIndex !== undefined) {
-    throw invalid('--no-index leaves no place for --extra-index.', 'Leave one of them out.');
+    throw invalid('--no-index cannot be combined with --extra-index.', 'Leave one of them out.');
   }
   const index = noIndex ? undefined : flags.index || other.index;
   const extraIndexes = noIndex ? [] : [...(flags.extraIndex ?? other.extraIndexes ?? [])];
@@ -227,7 +227,7 @@ export function resolvePackages(
 function checkIndex(text: string): void {
   const url = URL.parse(text);
   if (url && ['http:', 'https:'].includes(url.protocol) && url.search === '' && url.hash === '') return;
-  throw invalid('The package index is no http or https URL.', 'Name it as in https://pypi.org/simple.');
+  throw invalid('The package index is not an http or https URL.', 'Name it as in https://pypi.org/simple.');
 }
 
 const invalid = (message: string, advice: string) => new CellaError('INVALID_OPTIONS', message, { advice });
@@ -287,8 +287,8 @@ export function unknownVariables(names: readonly string[]): UnknownVariable[] {
 export function describeUnknownVariable({ name, meant }: UnknownVariable): string {
   // A name can contain anything except `=`.
   const shown = name.replace(/[^\x21-\x7e]/g, '?').slice(0, 100);
-  const guess = meant === undefined ? 'See docs/settings.md for all there are.' : `Did you mean ${meant}?`;
-  return `${shown} is no setting, and does nothing. ${guess}`;
+  const guess = meant === undefined ? 'docs/settings.md lists all of them.' : `Did you mean ${meant}?`;
+  return `Unknown setting ${shown} (ignored). ${guess}`;
 }
 
 function isUnknown(name: string): boolean {

@@ -59,7 +59,7 @@ export function anyOf<const T extends string>(choices: readonly T[]): ValueType<
   };
 }
 
-export const port = number('a port from 1 to 65535, or 0 for any that is free', { most: 65_535 });
+export const port = number('a port from 1 to 65535, or 0 for a free one', { most: 65_535 });
 export const count = number('a whole number from 1 to 100000', { least: 1, most: 100_000 });
 export const many = number('a whole number from 1 to 10000000', { least: 1, most: 10_000_000 });
 export const megabytes = number('a whole number of megabytes', { most: 1_000_000_000 });

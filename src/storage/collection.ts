@@ -49,7 +49,7 @@ export function rangeOf({ prefix = '', after = '', limit = 100 }: ListDocuments)
   checkPattern(prefix, PREFIX, 'beginning of ids', 'use at most 512 printable ASCII characters without blanks');
   checkPattern(after, PREFIX, 'id of a document', 'use at most 512 printable ASCII characters without blanks');
   if (!Number.isInteger(limit) || limit < 1 || limit > MOST_IN_PAGE) {
-    throw new CellaError('INVALID_OPTIONS', `limit is ${limit}, and must be a whole number from 1 to ${MOST_IN_PAGE}.`);
+    throw new CellaError('INVALID_OPTIONS', `limit is ${limit}; it must be a whole number from 1 to ${MOST_IN_PAGE}.`);
   }
   const inclusive = after < prefix;
   return { from: inclusive ? prefix : after, inclusive, to: prefix + LAST, limit };

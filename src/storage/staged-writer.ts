@@ -75,7 +75,7 @@ export class StagedWriter<Given, Result> implements AsyncDisposable {
   #run<T>(work: () => Promise<T>): Promise<T> {
     return this.#steps.run(async () => {
       if (this.#state.kind === 'ended') {
-        throw new CellaError('STORAGE_FAILED', `This ${this.#options.what} has been ended before.`);
+        throw new CellaError('STORAGE_FAILED', `This ${this.#options.what} has already ended.`);
       }
       if (this.#state.kind === 'failed') throw this.#state.error;
       try {

@@ -50,7 +50,7 @@ export function checkManifest(manifest: Manifest, written: number): Manifest {
   const { table, segments } = checked;
   const listed = table ? checked.bytes + table.bytes : segments.reduce((sum, { bytes }) => sum + bytes, 0);
   if (listed === written) return checked;
-  const message = `Cannot store checkpoint ${checked.id}: its segments have ${listed} bytes, and ${written} were written.`;
+  const message = `Cannot store checkpoint ${checked.id}: its segments have ${listed} bytes, but ${written} were written.`;
   throw new CellaError('STORAGE_FAILED', message);
 }
 
@@ -99,8 +99,8 @@ export function checkText(what: string, name: string, text: string): void {
     throw new CellaError('STORAGE_FAILED', `Cannot store the ${what} ${JSON.stringify(name)}: ${why}.`);
   };
   const bytes = Buffer.byteLength(text);
-  if (bytes > MOST_TEXT_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_TEXT_BYTES} may be`);
-  if (!text.isWellFormed()) refuse('it holds a lone surrogate, which no file can hold');
+  if (bytes > MOST_TEXT_BYTES) refuse(`it has ${bytes} bytes; the limit is ${MOST_TEXT_BYTES}`);
+  if (!text.isWellFormed()) refuse('it contains a lone surrogate, which a file cannot store');
 }
 
 /** Readable if the key is, and always unique: two keys never share a folder. */

@@ -32,7 +32,7 @@ type Keys = 'gateway' | 'just-in-time';
 /** Programs take long to start: one of each for all rows. */
 const opened = new WeakMap<World, Map<Keys, Promise<Scene>>>();
 
-/** As it was built: what bundles it is not there for an ordinary user. */
+/** As it was built: what bundles it does not exist for an ordinary user. */
 const built = fileURLToPath(new URL('../../dist/runner', import.meta.url));
 
 function sceneOf(world: World, keys: Keys): Promise<Scene> {

@@ -136,7 +136,7 @@ describe('a page', () => {
     };
     expect(await within(page, use, id)).toEqual({ status: 200, follows: true });
     await page.open(url);
-    expect(await page.evaluate('document.body.innerText')).toContain('does not go by the name "rebound.example"');
+    expect(await page.evaluate('document.body.innerText')).toContain('does not accept the host name "rebound.example"');
     expect(await within(page, use, id)).toEqual({ status: 403, follows: false });
   });
 });

@@ -187,7 +187,7 @@ export function waysContract(name: string, begin: () => Promise<Way>): void {
       const say = `name: say\ndescription: Says\ncommand: echo\nrequires_approval: true\n${WORDS}`;
       expect(await run('tools', 'create', file('say.yaml', say))).toMatchObject({ code: 0 });
       const unasked = await run('run', '--key', 'tooled', '-c', 'tools.say("hi")');
-      expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody is there to ask/) });
+      expect(unasked).toMatchObject({ code: 1, err: expect.stringMatching(/PermissionError.*nobody can be asked/) });
       const call = ['tools', 'call', 'say', 'one', 'two; $(id)'];
       expect(await run(...call)).toMatchObject({ code: 1, err: expect.stringContaining('--approve') });
       expect(await run(...call, '--approve')).toEqual({ code: 0, out: 'one two; $(id)\n', err: '' });

@@ -69,7 +69,7 @@ describe('the executor', () => {
   });
 
   it.each([
-    [['--executor', 'container', '--sandbox', 'off'], '--sandbox: a container cannot be turned off'],
+    [['--executor', 'container', '--sandbox', 'off'], '--sandbox: cannot be off with the executor `container`'],
     [['--executor', 'container', '--python', 'python3'], '--python: container brings its own'],
     [['--executor', 'in-process', '--python', 'python3'], '--python: in-process brings its own'],
   ])('refuses options that it does not support: %j', async (flags, problem) => {

@@ -177,7 +177,7 @@ describe('cella tools', () => {
     expect(await run('tools', 'call', 'say', 'hi')).toMatchObject({
       code: 1,
       out: '',
-      err: expect.stringMatching(/nobody is there to ask\.\n.*--approve/),
+      err: expect.stringMatching(/nobody can be asked\.\n.*--approve/),
     });
     expect(await run('tools', 'call', 'say', 'hi', '--approve')).toMatchObject({ code: 0, out: 'hi\n' });
     for (const [answer, exitCode] of [

@@ -53,7 +53,7 @@ describe('cella serve --detach', () => {
     const other = join(cella.dataDir, 'other');
     const words = ['serve', '--detach', '--port', new URL(first.url).port, '--data', other];
     const { code, err } = await cella.run(words);
-    expect([code, err]).toEqual([2, expect.stringMatching(/another program does\..*\nCorrect it; --help/)]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/another program uses it\..*\nCorrect it; --help/)]);
   });
 
   it('keeps running without its terminal, and prints a link that is not in its log', async () => {
@@ -178,7 +178,7 @@ it('names a misspelt variable and the one that was meant', async () => {
     CELLA_DATA_DIR: await scratchFolder(),
     CELLA_MAX_KERNEL: '3',
   });
-  expect(err).toContain('CELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
+  expect(err).toContain('Unknown setting CELLA_MAX_KERNEL (ignored). Did you mean CELLA_MAX_KERNELS?\n');
 });
 
 it('keeps events for CELLA_KEEP_DAYS days', async () => {

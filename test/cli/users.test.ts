@@ -36,7 +36,7 @@ describe('cella users', () => {
       /^NAME +ROLE +CREATED +QUOTAS\nada +viewer .* ago +2 kernels, 5 MB of storage\nlocal +admin .*\n$/,
     );
     const again = await cella.run(['users', 'create', 'ada']);
-    expect(again).toMatchObject({ code: 1, err: expect.stringContaining('There is a user ada already') });
+    expect(again).toMatchObject({ code: 1, err: expect.stringContaining('A user ada exists already') });
   });
 
   it('changes the given fields and no others', async () => {

@@ -177,7 +177,7 @@ except KeyboardInterrupt:
     expect(failed).toBe(true);
     expect(text).toMatch(/EOFError: .*declined/);
     person = () => {
-      throw new Error('a secret was asked for');
+      throw new Error('a secret was requested');
     };
     expect((await run('import getpass; getpass.getpass()')).text).toMatch(/EOFError: .*must not ask for secrets/);
   });

@@ -152,7 +152,7 @@ describe('a server', () => {
     expect((await mute.run('input("Who? ")')).text).toMatch(
       /EOFError: input\(\) was called, but this MCP client cannot/,
     );
-    expect((await mute.run('tools.say()')).text).toMatch(/PermissionError.*nobody is there to ask/);
+    expect((await mute.run('tools.say()')).text).toMatch(/PermissionError.*nobody can be asked/);
   });
 
   it('uses --key and --timeout if a call sets none', async () => {

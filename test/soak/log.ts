@@ -35,7 +35,7 @@ export function checkEndings(session: string, events: readonly SessionEvent[]): 
         throw new Error(`${session}: ${seq} begins ${execution} again`);
       open.add(execution);
     } else if (!open.has(execution)) {
-      throw new Error(`${session}: ${type} at ${seq} belongs to ${execution}, which does not run`);
+      throw new Error(`${session}: ${type} at ${seq} belongs to ${execution} that is not running`);
     }
     if (!isExecutionEnd(event)) continue;
     open.delete(execution);

@@ -208,8 +208,8 @@ function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
 }
 
 const KILLED =
-  'What it had done is kept. If nobody has killed it, the memory of its session was used up: ' +
-  'make a session with more (`limits.memoryMb`), or ask for work that takes less.';
+  'Its work so far is kept. If nobody has killed it, its session probably ran out of memory: ' +
+  'create a session with more (`limits.memoryMb`), or ask for work that needs less.';
 
 function failureOfEnd(
   { result }: Pick<LiveStream, 'result'>,

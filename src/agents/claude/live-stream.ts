@@ -103,7 +103,7 @@ export class LiveStream {
   /** A notice for each MCP server that failed; the agent works without its tools. */
   #missing(servers: readonly { readonly name: string; readonly status: string }[]): AgentEvent[] {
     const failed = servers.filter(({ status }) => status === 'failed').slice(0, MOST_MISSING);
-    const why = 'An agent reaches what the network of its session allows.';
+    const why = 'An agent can reach only what the network of its session allows.';
     return failed.flatMap(({ name }) =>
       this.#blockEvents.notice(
         `The tools of the MCP server ${JSON.stringify(name)} are missing: no connection. ${why}`,

@@ -64,7 +64,7 @@ function forward(
   const { method, url = '', headers } = incoming;
   if (!PATHS.test(url)) {
     incoming.resume();
-    fail(outgoing, 404, 'Agents call the models of a provider, and nothing else.');
+    fail(outgoing, 404, 'Agents can call only the models of a provider.');
     return;
   }
   const path = base.pathname.replace(/\/$/, '') + url;
@@ -78,7 +78,7 @@ function forward(
     const { statusCode = 502 } = answer;
     // A redirect would take the key elsewhere.
     if (statusCode >= 300 && statusCode < 400) {
-      fail(outgoing, 502, `The provider answered with ${statusCode}, which leads elsewhere.`);
+      fail(outgoing, 502, `The provider answered with ${statusCode}, a redirect, which Cella does not follow.`);
       return;
     }
     outgoing.writeHead(statusCode, withoutConnection(answer.headers));

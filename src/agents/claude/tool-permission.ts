@@ -48,7 +48,7 @@ export function canUseTool(turn: AgentTurn, { cwd }: Pick<AgentSetup, 'cwd'>): C
     const summary = summaryOf(tool, input, cwd);
     const request = { item, tool: truncateId(tool), summary, input: truncateInput(input), pattern };
     const { allowed, reason } = await turn.permit(request, signal);
-    if (!allowed) return deny(reason ?? 'The person does not allow it.');
+    if (!allowed) return deny(reason ?? 'The person denied it.');
     // Exactly the input that the person saw.
     return { behavior: 'allow', updatedInput: input };
   };
@@ -83,7 +83,7 @@ async function answer(
     }));
     const request = { item, tool: 'AskUserQuestion', summary: text, question: { text, options: choices } };
     const given = await turn.permit(request, signal);
-    if (!given.allowed) return deny(given.reason ?? 'The person does not answer.');
+    if (!given.allowed) return deny(given.reason ?? 'The person did not answer.');
     answers.push([question, given.text ?? '']);
   }
   return { behavior: 'allow', updatedInput: { ...input, answers: Object.fromEntries(answers) } };

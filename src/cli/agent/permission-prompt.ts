@@ -20,7 +20,7 @@ interface PromptContext {
 /** `leave`: make no decision here. `stop`: stop the turn. */
 type PersonAnswer = PermissionDecision | 'leave' | 'stop';
 
-const DENIED_REASON = 'the person who was asked did not allow it';
+const DENIED_REASON = 'the person denied it';
 
 export async function ask(request: PersonRequest, context: PromptContext): Promise<PersonAnswer> {
   return request.type === 'question' ? await answer(request, context) : await decide(request, context);
@@ -68,7 +68,7 @@ async function patternFor(
   const { pattern: proposed } = request;
   await context.terminal.errLines(about, 'dim');
   if (proposed !== undefined && proposed !== exactly) {
-    await context.terminal.errLines(`The agent proposes the pattern ${escapeControls(proposed)}`, 'dim');
+    await context.terminal.errLines(`The agent suggests the pattern ${escapeControls(proposed)}`, 'dim');
   }
   const line = await read(context, `Pattern [${same}]: `);
   if (typeof line === 'string') return line;

@@ -211,7 +211,7 @@ class IdleStatus implements Disposable {
 
 export function requireAgentApi<S extends object>(session: S): S & AgentApi {
   if (hasAgentApi(session)) return session;
-  throw new CellaError('CAPABILITY_MISSING', 'Coding agents work in sessions of a server, and this is none.', {
+  throw new CellaError('CAPABILITY_MISSING', 'Coding agents need a session of a server.', {
     advice: 'Start a server with `cella serve` first, or name one with --url or CELLA_URL.',
   });
 }
@@ -235,7 +235,7 @@ export async function findAgent(session: Pick<AgentApi, 'agents'>, name: string)
     throw new CellaError('AGENT_UNKNOWN', `There is no coding agent ${JSON.stringify(wanted)}.`, { advice });
   }
   if (found.ready) return wanted;
-  throw new CellaError('AGENT_NOT_INSTALLED', `${found.title} is not installed where this session is.`, {
+  throw new CellaError('AGENT_NOT_INSTALLED', `${found.title} is not installed on the machine of this session.`, {
     advice: `Install it there: \`cella agents install ${wanted}\`.`,
   });
 }

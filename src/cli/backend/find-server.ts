@@ -49,7 +49,7 @@ async function connectToUrl({ url, token: given, tokenFile }: ServerAddress): Pr
 
 async function readTokenFile(file: string): Promise<string> {
   const { text, stats } = await readWithStats(file).catch((error: Error) => {
-    throw new UsageError(`The token cannot be read: ${error.message}.`, 'Give --token-file a file that holds one.');
+    throw new UsageError(`The token cannot be read: ${error.message}.`, 'Set --token-file to a file with a token.');
   });
   // Like ssh for keys. Files of other users, such as mounted secrets, are not checked.
   if (stats.uid === process.getuid?.() && (stats.mode & 0o077) !== 0) {

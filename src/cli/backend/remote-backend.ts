@@ -151,12 +151,12 @@ function rejectServerOnlyFlags({ typed = [] }: NamespaceTarget, { where, sameMac
   if (mute !== undefined) {
     throw new UsageError(
       `${mute} cannot be used with the server ${here ? 'on' : 'at'} ${where}.`,
-      'Leave it out: give it to `cella serve`, for all sessions of the server.',
+      'Leave it out here, and set it for `cella serve`, for all sessions of the server.',
     );
   }
   if (here || !typed.includes('--cwd')) return;
   throw new UsageError(
-    `--cwd names a folder of this machine, and the code runs at ${where}.`,
+    `--cwd names a folder of this machine, but the code runs at ${where}.`,
     'Leave it out: the code works in the workspace of its session.',
   );
 }

@@ -33,7 +33,7 @@ interface CellRunnerOptions {
 
 /** A bare KeyboardInterrupt would not tell users that another client interrupted the code. */
 const INTERRUPTED_ELSEWHERE =
-  'cella: the code was interrupted from elsewhere: the server is shutting down, or somebody else interrupted it.';
+  'cella: the code was interrupted by another client, or because the server is shutting down.';
 
 export class CellRunner {
   readonly #options: CellRunnerOptions;

@@ -176,7 +176,7 @@ function check(command: string): void {
   const bytes = Buffer.byteLength(command);
   if (bytes <= LONGEST_BYTES) return;
   throw new UsageError(
-    `This command has ${bytes} bytes, and a shell takes no more than ${LONGEST_BYTES}.`,
+    `This command has ${bytes} bytes; a shell accepts at most ${LONGEST_BYTES}.`,
     'Write it to a file with /py, and run that.',
   );
 }

@@ -88,7 +88,7 @@ function explainNothingToUndo(error: unknown, past: UndoEntry[]): never {
   if (!(error instanceof CellaError) || error.code !== 'NOTHING_TO_UNDO') throw error;
   // Undo points end with their sandbox, whatever was to be undone.
   past.length = 0;
-  const text = `There is nothing left to undo: a chat can take back its last ${MAX_UNDO} cells.`;
+  const text = `There is nothing left to undo: a chat can undo its last ${MAX_UNDO} cells.`;
   throw new CellaError('NOTHING_TO_UNDO', text, { cause: error });
 }
 
@@ -101,7 +101,7 @@ export async function checkpoint(
   const durable = flag !== undefined;
   const made = await session.checkpoint({ name, durable });
   const { saved = [], moreSaved = 0, bytes = 0 } = made;
-  const warnings = formatLost(made, 'is not in it');
+  const warnings = formatLost(made, 'was not saved');
   const facts = durable ? ` (${formatCount(saved.length + moreSaved, 'variable')}, ${formatSize(bytes)})` : '';
   const how = !durable ? 'as long as this kernel lives' : kept ? 'in any process' : 'until this chat ends';
   const text = `Checkpoint ${JSON.stringify(name)}${facts}: /restore ${name} goes back, ${how}.`;

@@ -141,7 +141,7 @@ async function create(request: SessionCheckpointsRequest, name: string, context:
     await context.terminal.outLines(
       `Checkpoint ${JSON.stringify(name)} (${short(checkpoint)}) has ${count(saved, moreSaved)} of ${JSON.stringify(request.agentKey)}, ${formatSize(bytes)}.`,
     );
-    await showLost(context, checkpoint, 'is not in it');
+    await showLost(context, checkpoint, 'was not saved');
     return Exit.ok;
   });
 }

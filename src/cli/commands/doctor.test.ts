@@ -152,7 +152,7 @@ test('misspelt variables are reported, and do not fail the check', async () => {
   const strayVariables = [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }];
   const { exitCode, text } = await ask({ ...machine(true), strayVariables });
   expect(exitCode).toBe(0);
-  expect(text).toContain('\nCELLA_MAX_KERNEL is no setting, and does nothing. Did you mean CELLA_MAX_KERNELS?\n');
+  expect(text).toContain('\nUnknown setting CELLA_MAX_KERNEL (ignored). Did you mean CELLA_MAX_KERNELS?\n');
   expect(JSON.parse((await ask({ ...machine(true), strayVariables }, { json: true })).text)).toMatchObject({
     strayVariables,
   });

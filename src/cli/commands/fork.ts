@@ -94,7 +94,7 @@ export function forkedToText(agentKey: string, other: string): string {
 }
 
 export function lostToText(save: Checkpoint | undefined): string {
-  return formatLost(save ?? {}, 'is not in it').join('\n');
+  return formatLost(save ?? {}, 'was not saved').join('\n');
 }
 
 const HELP = `

@@ -178,7 +178,7 @@ describe('run', () => {
     const elsewhere = await runWith(async function* () {
       yield interrupted;
     });
-    expect(elsewhere).toMatchObject({ exitCode: 130, err: expect.stringContaining('interrupted from elsewhere') });
+    expect(elsewhere).toMatchObject({ exitCode: 130, err: expect.stringContaining('interrupted by another client') });
     const signals = new EventEmitter();
     const here = await runWith(
       async function* (fake) {

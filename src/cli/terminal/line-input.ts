@@ -113,7 +113,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist',
   ENOTDIR: 'does not exist',
   EISDIR: 'is a folder',
-  EACCES: 'may not be read by this user',
+  EACCES: 'cannot be read by this user',
 };
 
 async function readBytes(path: string, advice: string): Promise<Buffer> {

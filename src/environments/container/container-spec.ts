@@ -121,7 +121,7 @@ function checkMountPath({ path, at, id }: Mount): void {
   if (!existsSync(path) || realpathSync.native(path) !== path) {
     throw new CellaError(
       'FOLDER_REPLACED',
-      `The container cannot have ${path}: it is gone, or a link is in its path now.`,
+      `The container cannot have ${path}: it is gone, or its path now contains a link.`,
     );
   }
   checkFolderId(path, id);
@@ -142,7 +142,7 @@ function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, w
   const { mode } = statSync(path);
   const shift = owner[0] === uid ? 6 : owner[1] === gid ? 3 : 0;
   if (((mode >> shift) & wanted) === wanted) return;
-  const whose = `it belongs to ${owner[0]}:${owner[1]}, and the container runs as ${uid}:${gid}`;
+  const whose = `it belongs to ${owner[0]}:${owner[1]}, but the container runs as ${uid}:${gid}`;
   const advice = `Let others ${verb} it (\`chmod o+${wanted === WRITE_BITS ? 'rwx' : 'rx'}\`), or leave it out`;
   throw new CellaError('WORKSPACE_NOT_WRITABLE', `The container cannot ${verb} ${path}: ${whose}. ${advice}.`);
 }

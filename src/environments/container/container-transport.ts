@@ -173,7 +173,7 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
       stderr.close();
       // Otherwise a paused container keeps waiting for a kernel that is no longer needed.
       if (late.aborted) void this.close();
-      const why = late.aborted ? `was not there after ${this.#startTimeoutMs / 1000} s` : 'ended before it was there';
+      const why = late.aborted ? `was not ready after ${this.#startTimeoutMs / 1000} s` : 'ended before it was ready';
       throw new CellaError('CONTAINER_FAILED', `A kernel in a container ${why}.`, { cause });
     } finally {
       pair.forget();
@@ -262,7 +262,7 @@ async function isPaused(container: Container): Promise<boolean> {
 async function endedEarly(container: Container, signal: AbortSignal): Promise<never> {
   await container.ended(START_TIMEOUT_MS, signal);
   const [{ ExitCode, OOMKilled }, words] = await Promise.all([container.state(), container.lastOutput()]);
-  const why = OOMKilled ? 'it was out of memory' : words || `exit code ${ExitCode}, and it said nothing`;
+  const why = OOMKilled ? 'it was out of memory' : words || `exit code ${ExitCode}, without a message`;
   throw new CellaError('CONTAINER_FAILED', `The container ended before its Python was ready: ${why}.`);
 }
 

@@ -49,7 +49,7 @@ export class Container {
     const create = (abortSignal: AbortSignal) => engine.docker.createContainer({ ...settings, abortSignal });
     // A busy engine is slow to create a container but answers a ping; an engine that hangs does neither.
     const hung = Promise.withResolvers<never>();
-    callEngine(engine, 'asking whether it is there', () => engine.docker.ping(), { timeoutMs: PING_TIMEOUT_MS }).catch(
+    callEngine(engine, 'checking whether it exists', () => engine.docker.ping(), { timeoutMs: PING_TIMEOUT_MS }).catch(
       hung.reject,
     );
     const { id } = await Promise.race([callEngine(engine, 'making a container', create, { image }), hung.promise]);
@@ -93,9 +93,7 @@ export class Container {
     if (await this.#tryToRemove()) return true;
     // Podman does not remove a paused container.
     const unpause = (abortSignal: AbortSignal) => this.#container.unpause({ abortSignal });
-    await callEngine(this.#engine, 'letting a container go on', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(
-      () => {},
-    ); // it was not
+    await callEngine(this.#engine, 'resuming a container', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(() => {}); // it was not
     return await this.#tryToRemove();
   }
 
@@ -186,7 +184,7 @@ export function collectOutput(stream: NodeJS.ReadableStream): Promise<ContainerO
         if (kind === 'errors') parts.errors += errors.decode(bytes, { stream: true });
         else parts.output += output.decode(bytes, { stream: true });
       }
-      if (parts.output.length + parts.errors.length > MOST_CHARACTERS) throw new Error('it says too much');
+      if (parts.output.length + parts.errors.length > MOST_CHARACTERS) throw new Error('its output is too long');
     } catch (error) {
       stream.off('data', take);
       stream.pause();
@@ -233,7 +231,7 @@ class AttachDecoder {
     this.#headHas += count;
     if (this.#headHas < FRAME_HEAD_BYTES) return count;
     this.#headHas = 0;
-    if ((this.#head[0] ?? 0) > STDERR) throw new Error('the engine sends what is no output of a container');
+    if ((this.#head[0] ?? 0) > STDERR) throw new Error('the engine sent invalid container output');
     this.#left = this.#head.readUInt32BE(4);
     return count;
   }
@@ -245,7 +243,7 @@ async function withinTimeout<T>(collected: Promise<T>, { name, timeoutMs, signal
     return await raceAbort(withTimeout(collected, timeoutMs, late), signal, () => signal?.reason);
   } catch (error) {
     signal?.throwIfAborted();
-    throw imageUnusable(name, `its Python cannot be asked: ${reasonOf(error)}`);
+    throw imageUnusable(name, `its Python cannot be checked: ${reasonOf(error)}`);
   }
 }
 

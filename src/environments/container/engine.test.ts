@@ -90,7 +90,7 @@ describe('connectEngine', () => {
 
   it('does not accept another kind of server', async () => {
     const socket = await listening('web.sock', (_, response) => response.end('<html>'));
-    await expect(connectEngine(socket)).rejects.toMatchObject(unreachable(/no container engine/));
+    await expect(connectEngine(socket)).rejects.toMatchObject(unreachable(/not a container engine/));
   });
 
   it('uses the given address, whatever DOCKER_HOST is', async () => {
@@ -153,7 +153,7 @@ describe('call', () => {
     const look = (image: string) =>
       callEngine({ address }, 'looking', () => client.getImage(image).inspect(), { image });
     await expect(look('none')).rejects.toMatchObject({ code: 'IMAGE_NOT_FOUND', details: { image: 'none' } });
-    await expect(look('gone')).rejects.toMatchObject(unreachable(/broke the connection off/));
+    await expect(look('gone')).rejects.toMatchObject(unreachable(/closed the connection/));
     await expect(look('full')).rejects.toMatchObject({
       code: 'CONTAINER_FAILED',
       message: 'The container engine failed at looking: OCI runtime error: no space left on device.',
@@ -164,14 +164,14 @@ describe('call', () => {
 describe('an engine that answers nonsense', () => {
   it.each([
     ['listing images', (engine: Engine) => listImages(engine)],
-    ['looking at the image', (engine: Engine) => findImage(engine, 'some')],
+    ['inspecting the image', (engine: Engine) => findImage(engine, 'some')],
     ['looking at a container', (engine: Engine) => new Container(engine, 'a'.repeat(64)).state()],
   ])('is told so: %s', async (what, ask) => {
     const socket = await listening('docker.sock', (request, response) => {
       if (request.url === '/version') docker(request, response);
       else json({ odd: true })(request, response);
     });
-    const failure = { code: 'CONTAINER_FAILED', message: expect.stringMatching(`cannot be understood: ${what}`) };
+    const failure = { code: 'CONTAINER_FAILED', message: expect.stringMatching(`sent an invalid answer: ${what}`) };
     await expect(ask(await connectEngine(socket))).rejects.toMatchObject(failure);
   });
 });

@@ -83,7 +83,7 @@ export async function askEngine<T>(
 ): Promise<T> {
   const parsed = answer.safeParse(await callEngine(engine, what, work, options));
   if (parsed.success) return parsed.data;
-  const message = `The container engine at ${engine.address} answered what cannot be understood: ${what} (${firstProblem(parsed.error)}).`;
+  const message = `The container engine at ${engine.address} sent an invalid answer: ${what} (${firstProblem(parsed.error)}).`;
   throw new CellaError('CONTAINER_FAILED', message, { cause: parsed.error, details: { address: engine.address } });
 }
 
@@ -98,12 +98,12 @@ async function connectTo(socket: string): Promise<Engine> {
     const docker = new Client(settings);
     return { docker, called: await identifyEngine(docker, signal) };
   };
-  const { docker, called } = await callEngine({ address }, 'asking who it is', hello, {
+  const { docker, called } = await callEngine({ address }, 'asking for its version', hello, {
     timeoutMs: CONNECT_TIMEOUT_MS,
   });
   // The user who runs the engine owns its socket.
   if (called) return { docker, address, ...called, rootless: statSync(socket).uid !== 0 };
-  throw new CellaError('ENGINE_UNREACHABLE', `What listens at ${address} is no container engine.`);
+  throw new CellaError('ENGINE_UNREACHABLE', `The program that listens at ${address} is not a container engine.`);
 }
 
 /** Only local engines work, because containers mount folders of this machine. */
@@ -145,16 +145,16 @@ interface FailedCall {
 const EngineReply = z.object({ statusCode: z.int(), json: z.unknown().optional() });
 const EngineMessage = z.object({ message: z.string() });
 
-const NOT_FOR_US = 'this user may not use it: join the group of the socket, or start an engine without root';
+const NOT_FOR_US = 'this user has no permission: join the group of the socket, or start a rootless engine';
 
 const connectionProblems: Readonly<Record<string, string>> = {
   ENOENT: 'there is no socket',
   ECONNREFUSED: 'nothing listens there',
-  ECONNRESET: 'it broke the connection off',
-  EPIPE: 'it broke the connection off',
+  ECONNRESET: 'it closed the connection',
+  EPIPE: 'it closed the connection',
   EACCES: NOT_FOR_US,
   EPERM: NOT_FOR_US,
-  ENOTSOCK: 'that is no socket',
+  ENOTSOCK: 'that is not a socket',
 };
 
 function engineError(error: unknown, { address, what, image }: FailedCall): CellaError {
@@ -175,7 +175,7 @@ function engineError(error: unknown, { address, what, image }: FailedCall): Cell
 
 function imageNotFound(image: string, cause?: unknown): CellaError {
   const way = image === DEFAULT_IMAGE ? '`cella images build` makes it' : `\`docker pull ${image}\` fetches it`;
-  const message = `There is no image ${image} on this machine: ${way}. Nothing is pulled by itself.`;
+  const message = `There is no image ${image} on this machine: ${way}. Cella pulls no images.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }
 

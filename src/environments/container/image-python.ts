@@ -98,7 +98,7 @@ export async function findImage(engine: Engine, name?: string, signal?: AbortSig
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
   const look = async (called: string): Promise<FoundImage> => {
     const inspect = () => engine.docker.getImage(called).inspect();
-    const { Id: id, Config } = await askEngine(engine, 'looking at the image', InspectedImage, inspect, {
+    const { Id: id, Config } = await askEngine(engine, 'inspecting the image', InspectedImage, inspect, {
       image,
       signal,
     });
@@ -181,7 +181,7 @@ function isReference(image: string): boolean {
 
 function notKept(folder: string, cause: unknown): CellaError {
   const why = messageOf(cause);
-  return new CellaError('STORAGE_FAILED', `What an image says of itself cannot be kept in ${folder}: ${why}.`, {
+  return new CellaError('STORAGE_FAILED', `The facts about an image cannot be stored in ${folder}: ${why}.`, {
     cause,
   });
 }
@@ -228,7 +228,7 @@ export async function probeImage(engine: Engine, question: ImageProbe): Promise<
   const second = await ask('python');
   if (second.kind === 'ended') return readAnswer(question.name, second);
   // The first Python may exist, but for another machine.
-  throw imageUnusable(question.name, `it has no Python that runs: ${first.reason}; ${second.reason}`);
+  throw imageUnusable(question.name, `it has no working Python: ${first.reason}; ${second.reason}`);
 }
 
 /** `name` is the image name to show to users. */
@@ -237,13 +237,13 @@ export function readAnswer(name: string, { output, errors }: Extract<RunResult, 
   const value = parseJsonOrUndefined(line?.slice(ANSWER_MARKER.length) ?? '');
   const version = oldVersion(value);
   if (version) {
-    throw imageUnusable(name, `its Python is ${version.join('.')}, and ${OLDEST_PYTHON} or later is needed`);
+    throw imageUnusable(name, `its Python is ${version.join('.')}, but ${OLDEST_PYTHON} or later is needed`);
   }
   const answer = ProbeAnswer.safeParse(value);
   if (answer.success) return answer.data;
   const words = [errors, output].map((text) => text.trim().split('\n').at(-1)).find(Boolean);
   const said = words ? `: ${JSON.stringify(words.slice(0, 300))}` : '';
-  throw imageUnusable(name, `its Python does not answer as one does${said}`);
+  throw imageUnusable(name, `its Python gave an invalid answer${said}`);
 }
 
 /** Starts the line with the answer, because the image may print other lines. Also defined in python/cella_probe.py. */
@@ -301,7 +301,7 @@ async function addCompiled(staged: string, { files }: KernelSources, { compiled 
     const expected = new RegExp(`^__pycache__/${module}\\.[A-Za-z0-9_-]+\\.pyc$`);
     const within = dirname(name) === '.' ? at : at.slice(dirname(name).length + 1);
     if (!files.has(name) || module === undefined || join(dirname(name), within) !== at || !expected.test(within)) {
-      throw new CellaError('IMAGE_UNUSABLE', `Its Python compiled ${name} to ${at}, which cannot be.`);
+      throw new CellaError('IMAGE_UNUSABLE', `Its Python compiled ${name} to ${at}, which is not a valid path.`);
     }
     await put(join(staged, 'kernel', at), Buffer.from(code, 'base64'));
   }

@@ -69,7 +69,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
   await probePython(options.python);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
-  onProgress(`Looking at ${options.python} and what it needs`);
+  onProgress(`Inspecting ${options.python} and its dependencies`);
   const { pid, archive, facts } = packPython({ python: options.python, programs, packages, onProgress, signal });
   const silent = (why: string) => {
     stop.abort();
@@ -91,7 +91,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     // Podman's import accepts no tag.
     await callEngine(engine, 'naming the image', () => image.tag({ repo, tag }));
     const name = `${repo}:${tag}`;
-    const { Id: id, Size: bytes } = await askEngine(engine, 'looking at the image', CreatedImage, () =>
+    const { Id: id, Size: bytes } = await askEngine(engine, 'inspecting the image', CreatedImage, () =>
       image.inspect(),
     );
     return { name, id, python: found.version, bytes, missing: found.missing };
@@ -104,7 +104,7 @@ function parseImageName(name: string | undefined): { repo: string; tag: string }
   const parts = splitName(name ?? DEFAULT_IMAGE);
   if (parts) return parts;
   const hint = 'lower case letters, digits and . _ - /, with a tag after a colon if needed';
-  throw new CellaError('INVALID_OPTIONS', `${JSON.stringify(name)} is no name for an image: ${hint}.`);
+  throw new CellaError('INVALID_OPTIONS', `${JSON.stringify(name)} is not a valid image name: ${hint}.`);
 }
 
 function imageChanges({ version, path }: PackedPython, cella: string): string[] {
@@ -124,7 +124,7 @@ function idIn(answer: string): string {
   const problem = lines.find((line) => line.error !== undefined)?.error;
   const id = lines.findLast((line) => line.status !== undefined)?.status;
   if (problem === undefined && id !== undefined && /^(sha256:)?[0-9a-f]{64}$/.test(id)) return id;
-  const why = problem ?? 'it did not tell what it has made';
+  const why = problem ?? 'it did not return the new image';
   throw new CellaError('CONTAINER_FAILED', `The container engine failed at importing the image: ${why}.`);
 }
 
@@ -169,7 +169,7 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
   const labels = labelsOf(dataDir, owner);
   const facts = await imageFacts(engine, base, dataDir, { signal, labels });
   const look = () => engine.docker.getImage(facts.id).inspect();
-  const { Config: config } = await askEngine(engine, 'looking at the image', BaseConfig, look, { image: base, signal });
+  const { Config: config } = await askEngine(engine, 'inspecting the image', BaseConfig, look, { image: base, signal });
   const python = facts.version.join('.');
   const changes = [
     `USER ${config.User || '0:0'}`,
@@ -190,14 +190,14 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
     timeoutMs: COMPILE_TIMEOUT_MS,
     signal,
     finished: async (container) => {
-      onProgress(`Keeping it as ${repo}:${tag}`);
+      onProgress(`Saving it as ${repo}:${tag}`);
       const commit = () => container.commit({ repo, tag, changes, pause: false });
       await callEngine(engine, 'keeping the image', commit, { timeoutMs: COMMIT_TIMEOUT_MS, signal });
     },
   });
   const name = `${repo}:${tag}`;
   const find = () => engine.docker.getImage(name).inspect();
-  const made = await askEngine(engine, 'looking at the image', CreatedImage, find, { image: name });
+  const made = await askEngine(engine, 'inspecting the image', CreatedImage, find, { image: name });
   return { name, id: made.Id, python, bytes: made.Size, missing: [] };
 }
 
@@ -291,7 +291,7 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
 
 function packFailure(python: string, absent: readonly string[], words: string, cause?: unknown): CellaError {
   if (absent.length > 0) {
-    const message = `This machine has no ${absent.join(', no ')}, which the image was to have.`;
+    const message = `This machine has no ${absent.join(', no ')}, which should be in the image.`;
     return new CellaError('INVALID_OPTIONS', message, { details: { absent } });
   }
   const last = words.trim().split('\n').at(-1) || (cause instanceof Error ? cause.message : 'it ended');
@@ -348,7 +348,7 @@ export async function removeImage(engine: Engine, name: string): Promise<ListedI
     await findImage(engine, name).catch((error: unknown) => {
       throw isNotFound(error) ? unlisted(name, error) : error;
     });
-    throw new CellaError('INVALID_OPTIONS', `${name} is not an image that Cella has made, and stays.`);
+    throw new CellaError('INVALID_OPTIONS', `${name} is not an image that Cella has built, so it is not deleted.`);
   }
   const remove = () => engine.docker.getImage(image.name).remove();
   await callEngine(engine, 'removing the image', remove, { image: name });
@@ -360,6 +360,6 @@ function isNotFound(error: unknown): boolean {
 }
 
 function unlisted(image: string, cause: unknown): CellaError {
-  const message = `There is no image ${image} on this machine: \`cella images list\` shows those that Cella has made.`;
+  const message = `There is no image ${image} on this machine: \`cella images list\` shows the images that Cella has built.`;
   return new CellaError('IMAGE_NOT_FOUND', message, { cause, details: { image } });
 }

@@ -49,7 +49,7 @@ export abstract class EnvironmentFiles {
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     } catch {
-      throw invalidPath(path, 'it is no text in UTF-8', { advice: 'Read its bytes.' });
+      throw invalidPath(path, 'it is not UTF-8 text', { advice: 'Read its bytes.' });
     }
   }
 

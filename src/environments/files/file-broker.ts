@@ -73,7 +73,7 @@ interface BrokerParts {
 /** The broker did nothing, so another one can take the request. */
 export class NotBegun extends CellaError {
   constructor() {
-    super('STORAGE_FAILED', 'The process that reaches files of sessions has ended before it came to the request.');
+    super('STORAGE_FAILED', 'The file broker ended before it handled the request.');
   }
 }
 
@@ -82,9 +82,9 @@ export class Stuck extends CellaError {
   readonly over: Promise<void>;
 
   constructor(over: Promise<void>) {
-    const message = `The files were not reached within ${DEADLINE_MS / 1000} s: the machine is busy, or a file system does not answer.`;
+    const message = `The files could not be accessed within ${DEADLINE_MS / 1000} s: the machine is busy, or a file system does not answer.`;
     super('DEADLINE_EXCEEDED', message, {
-      advice: 'Try again. If that does not help, look at the disks of the server.',
+      advice: 'Try again. If that does not help, check the disks of the server.',
     });
     this.over = over;
   }
@@ -230,7 +230,7 @@ export class FileBroker {
   #answered(line: string): void {
     const answer = Answer.safeParse(parsed(line)).data;
     if (!answer) {
-      this.#kill(new Error('its answer is no answer'));
+      this.#kill(new Error('its answer is invalid'));
       return;
     }
     this.#stuck.get(answer.id)?.over();
@@ -330,12 +330,12 @@ async function start(onEnd: () => void): Promise<FileBroker> {
 }
 
 function allStuck(): Error {
-  return new Error('all threads that it has for this are stuck');
+  return new Error('all its threads for this are stuck');
 }
 
 function gone(cause: unknown): CellaError {
   const why = messageOf(cause);
-  return new CellaError('STORAGE_FAILED', `The process that reaches files of sessions did not answer: ${why}.`, {
+  return new CellaError('STORAGE_FAILED', `The file broker did not answer: ${why}.`, {
     cause,
   });
 }

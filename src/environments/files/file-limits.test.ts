@@ -33,7 +33,7 @@ it('nobody waits forever if all operations of a user hang', async () => {
 
 it('a user writes 128 files at a time', () => {
   const begun = Array.from({ length: 128 }, () => beginWriting('mallory'));
-  expect(() => beginWriting('mallory')).toThrow('128 files are being written');
+  expect(() => beginWriting('mallory')).toThrow('128 files are already being written');
   beginWriting('victoria')();
   for (const end of begun) end();
   beginWriting('mallory')();

@@ -50,7 +50,7 @@ export async function takeTurn(whose: string, options: QueueOptions = {}): Promi
 }
 
 async function wait(line: WaitingLine, { isNew = true, timeoutMs = WAIT_TIMEOUT_MS }: QueueOptions): Promise<void> {
-  if (isNew && line.newcomers >= MOST_WAITING) throw busy(`${MOST_WAITING} requests for files wait already`);
+  if (isNew && line.newcomers >= MOST_WAITING) throw busy(`${MOST_WAITING} file requests are already waiting`);
   if (isNew) line.newcomers++;
   await new Promise<void>((resolve, reject) => {
     const leave = () => {
@@ -64,7 +64,7 @@ async function wait(line: WaitingLine, { isNew = true, timeoutMs = WAIT_TIMEOUT_
     };
     const late = () => {
       leave();
-      reject(busy(`no turn has come within ${timeoutMs / 1000} s`));
+      reject(busy(`no request could start within ${timeoutMs / 1000} s`));
     };
     const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(late, timeoutMs);
     line.waiting.add(go);
@@ -189,7 +189,7 @@ async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
 /** Counts a file that is being written. Call the returned function when it is finished. */
 export function beginWriting(whose: string): () => void {
   const count = written.get(whose) ?? 0;
-  if (count >= MOST_WRITTEN) throw busy(`${MOST_WRITTEN} files are being written already`);
+  if (count >= MOST_WRITTEN) throw busy(`${MOST_WRITTEN} files are already being written`);
   written.set(whose, count + 1);
   return () => {
     const others = (written.get(whose) ?? 1) - 1;
@@ -199,7 +199,7 @@ export function beginWriting(whose: string): () => void {
 }
 
 function busy(why: string): CellaError {
-  return new CellaError('RATE_LIMITED', `Too much is asked of your files at a time: ${why}.`, {
+  return new CellaError('RATE_LIMITED', `Too many requests for your files at a time: ${why}.`, {
     details: { retryAfterMs: 1000 },
   });
 }

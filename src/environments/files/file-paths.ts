@@ -12,8 +12,8 @@ const diskFailures: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota is used up',
   EROFS: 'the file system is read-only. Mount it for writing',
-  EIO: 'the disk reports an error. Look at the system log of the server',
-  ESHUTDOWN: 'the file system was shut down after an error. Look at the system log of the server',
+  EIO: 'the disk reports an error. Check the system log of the server',
+  ESHUTDOWN: 'the file system was shut down after an error. Check the system log of the server',
   ESTALE: 'the file system is gone. Mount it again',
   EMFILE: 'the server has too many files open. Raise its limit (ulimit -n)',
   ENFILE: 'the system has too many files open. Raise its limit',
@@ -22,7 +22,7 @@ const diskFailures: Readonly<Record<string, string>> = {
 /** The names on the path, including the last; empty for the workspace itself. */
 export function partsOf(path: string): string[] {
   if (path.includes('\0')) throw invalidPath(path, 'it holds a null byte');
-  if (!path.isWellFormed()) throw invalidPath(path, 'it is no text');
+  if (!path.isWellFormed()) throw invalidPath(path, 'it is not text');
   if (path.startsWith('/')) throw invalidPath(path, 'it must be relative to the workspace', leadsOut);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw invalidPath(path, 'it leads out of its folder', leadsOut);
@@ -59,7 +59,7 @@ export function isAbsence(error: unknown): boolean {
 
 /** The session's folder is not the one that it was created with. */
 export function folderReplaced(what: string, cause?: unknown): CellaError {
-  return new CellaError('FOLDER_REPLACED', `Another folder, or a link, stands in the place of a folder: ${what}.`, {
+  return new CellaError('FOLDER_REPLACED', `A folder was replaced by another folder or a link: ${what}.`, {
     cause,
     ...leadsOut,
   });
@@ -72,11 +72,11 @@ export function toFileError(path: string, error: unknown): unknown {
   if (code === 'ENOENT') return missing(path);
   if (code === 'EXDEV') return invalidPath(path, 'it leads out of its folder', leadsOut);
   if (code === 'ELOOP') return invalidPath(path, 'it leads through too many links, or they lead nowhere');
-  if (code === 'ENOTDIR') return invalidPath(path, 'a part of it is no folder');
+  if (code === 'ENOTDIR') return invalidPath(path, 'a part of it is not a folder');
   if (code === 'EISDIR') return invalidPath(path, 'it is a folder');
-  if (code === 'ENXIO' || code === 'ENOFILE') return invalidPath(path, 'it is no file');
+  if (code === 'ENXIO' || code === 'ENOFILE') return invalidPath(path, 'it is not a file');
   // The session's code would get the same error.
-  if (code === 'EACCES' || code === 'EPERM') return invalidPath(path, 'whoever made it has closed it');
+  if (code === 'EACCES' || code === 'EPERM') return invalidPath(path, 'nothing listens on it');
   if (code === 'EOVERFLOW') return invalidPath(path, 'it belongs to another user');
   if (code === 'EBUSY') return invalidPath(path, 'something is mounted there');
   if (code === 'ENOTEMPTY') {
@@ -84,9 +84,9 @@ export function toFileError(path: string, error: unknown): unknown {
     return invalidPath(path, 'the folder is not empty', { advice });
   }
   if (code === 'EAGAIN') {
-    const message = `${JSON.stringify(path.slice(0, 200))} cannot be found while code renames folders all the time.`;
+    const message = `${JSON.stringify(path.slice(0, 200))} cannot be found while code keeps renaming folders.`;
     return new CellaError('RATE_LIMITED', message, {
-      advice: 'Try again in a second, or when the code is done.',
+      advice: 'Try again in a second, or when the code has ended.',
       details: { retryAfterMs: 1000 },
     });
   }

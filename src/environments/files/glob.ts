@@ -18,10 +18,11 @@ export class Glob {
 
   constructor(pattern: string) {
     if (pattern.length > MOST_CHARACTERS)
-      throw invalidPath(pattern, `a pattern has ${MOST_CHARACTERS} characters at most`);
+      throw invalidPath(pattern, `a pattern can have at most ${MOST_CHARACTERS} characters`);
     const choices = choicesOf(pattern);
     const written = choices.reduce((total, choice) => total + choice.length, 0);
-    if (written > MOST_WRITTEN_OUT) throw invalidPath(pattern, `it says more than ${MOST_WRITTEN_OUT} characters`);
+    if (written > MOST_WRITTEN_OUT)
+      throw invalidPath(pattern, `it expands to more than ${MOST_WRITTEN_OUT} characters`);
     this.#choices = choices.map((choice) => choice.split('/').filter(named).map(partOf));
   }
 
@@ -102,7 +103,7 @@ function choicesOf(pattern: string): string[] {
     if (!braces) done.push(text);
     else for (const choice of braces.choices) left.push(braces.before + choice + braces.after);
     if (done.length + left.length > MOST_CHOICES)
-      throw invalidPath(pattern, `it says more than ${MOST_CHOICES} things`);
+      throw invalidPath(pattern, `it has more than ${MOST_CHOICES} choices`);
   }
   return done;
 }

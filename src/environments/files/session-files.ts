@@ -66,7 +66,7 @@ export interface Files {
 
 export function openFiles(root: FilesRoot): FilesInTurn {
   if (process.platform !== 'linux') {
-    throw new CellaError('CAPABILITY_MISSING', 'Files of a session can be reached on Linux only.');
+    throw new CellaError('CAPABILITY_MISSING', 'Files of a session are available only on Linux.');
   }
   return new FilesInTurn(root.rights ? new BrokeredFiles(root, root.rights) : new HostFiles(root), root);
 }

@@ -242,10 +242,10 @@ function isSkipped(error: unknown): boolean {
 }
 
 function tooMany(): CellaError {
-  const advice = 'List a folder further down, or give a pattern that fits less.';
+  const advice = 'List a subfolder, or use a narrower pattern.';
   return new CellaError(
     'TOO_LARGE',
-    `There are more files than a list has: ${MOST_TREE_ENTRIES}, or ${MOST_TREE_BYTES} bytes of paths.`,
+    `There are too many files for a list; it can have: ${MOST_TREE_ENTRIES}, or ${MOST_TREE_BYTES} bytes of paths.`,
     { advice },
   );
 }

@@ -182,10 +182,10 @@ class PyodideHost implements PrestartableHost {
 
   #restoreSnapshot(from: { readonly snapshot: number; readonly keep: boolean }): KernelConnection {
     const worker = this.#workerOf(from.snapshot);
-    if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It has ended with the worker that it was kept in.');
+    if (!worker) throw new CellaError('CHECKPOINT_GONE', 'It ended with its worker.');
     if (worker.isAttached) {
       if (!from.keep) worker.drop(from.snapshot);
-      throw new CellaError('FORK_UNSAFE', 'The in-process executor has no second kernel with the same memory.');
+      throw new CellaError('FORK_UNSAFE', 'The in-process executor cannot fork a kernel.');
     }
     return worker.attach(from);
   }

@@ -178,7 +178,7 @@ function begin(argv: readonly string[], options: StartOptions): ReturnType<typeo
 
 function notStarted(program: string | undefined, error: unknown): CellaError {
   const missing = systemCode(error) === 'ENOENT';
-  const reason = missing ? 'there is no such program' : messageOf(error);
+  const reason = missing ? 'the program does not exist' : messageOf(error);
   return new CellaError('EXEC_FAILED', `${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });

@@ -118,7 +118,7 @@ class TemplateTransport implements SupervisorTransport {
   async exitReason(problem: Error | undefined): Promise<ProcessExit> {
     if (problem && 'code' in problem && (problem.code === 'ECONNREFUSED' || problem.code === 'ENOENT'))
       this.#template.retire();
-    return { signal: 'SIGKILL', environmentEnded: 'the sandbox it lived in has ended' };
+    return { signal: 'SIGKILL', environmentEnded: 'its sandbox has ended' };
   }
 
   async kill(pid: number): Promise<void> {

@@ -189,7 +189,7 @@ export class TemplateProcess {
     if (line === undefined) {
       throw new CellaError(
         'TEMPLATE_FAILED',
-        `Python ended before it was ready: ${words.trim() || 'it said nothing'}.`,
+        `Python ended before it was ready: ${words.trim() || 'it printed nothing'}.`,
       );
     }
     const answer = Answer.parse(JSON.parse(line));

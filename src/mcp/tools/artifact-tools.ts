@@ -136,7 +136,7 @@ function resourceError(error: unknown): never {
 function checkReadable({ name, size }: ArtifactInfo): void {
   if (size <= MAX_RESOURCE_BYTES) return;
   const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
-  const message = `${name} has ${size} bytes, and at most ${MAX_RESOURCE_BYTES} can be read this way. ${instead}`;
+  const message = `${name} has ${size} bytes; at most ${MAX_RESOURCE_BYTES} can be read this way. ${instead}`;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 

@@ -16,14 +16,14 @@ const MOST_METADATA_PARTS = 1000;
 export function checkNewFacts(given: { readonly metadata?: unknown } & Record<string, unknown>): ArtifactFacts {
   if (countParts(given.metadata) > MOST_METADATA_PARTS) {
     throw invalidArtifact(
-      `its metadata has more than ${MOST_METADATA_PARTS} keys and items. Save them as an artifact of their own`,
+      `its metadata has more than ${MOST_METADATA_PARTS} keys and items. Save them as another artifact`,
     );
   }
   const parsed = ArtifactFacts.safeParse(given);
   if (!parsed.success) throw invalidArtifact(describeIssue(parsed.error));
   const bytes = Buffer.byteLength(JSON.stringify(parsed.data.metadata));
   if (bytes > MOST_METADATA_BYTES) {
-    throw invalidArtifact(`its metadata takes ${bytes} bytes as JSON, and ${MOST_METADATA_BYTES} are allowed`);
+    throw invalidArtifact(`its metadata has ${bytes} bytes as JSON; the limit is ${MOST_METADATA_BYTES}`);
   }
   return parsed.data;
 }
@@ -44,7 +44,7 @@ function countParts(value: unknown): number {
 
 function describeIssue(error: z.ZodError): string {
   const path = error.issues[0]?.path ?? [];
-  if (path[0] === 'metadata') return `its metadata must be a JSON object, and \`${path.join('.')}\` is none`;
+  if (path[0] === 'metadata') return `its metadata must be a JSON object; \`${path.join('.')}\` is not JSON`;
   return describeProblems(error).join('; ');
 }
 
@@ -118,7 +118,7 @@ export class ArtifactHandles {
   #check({ room = true } = {}): void {
     if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The kernel that opens an artifact has ended.');
     if (room && this.#open.size + this.#coming >= MOST_OPEN) {
-      const message = `${MOST_OPEN} artifacts are open already. Close some of them first.`;
+      const message = `${MOST_OPEN} artifacts are already open. Close some of them first.`;
       throw new CellaError('ARTIFACT_INVALID', message, { details: { limit: MOST_OPEN } });
     }
   }

@@ -88,11 +88,11 @@ export class Deps {
     const checked = checkPackageName(name);
     return await this.#change(context.signal, async () => {
       if (!(await this.#store.remove(checked))) {
-        const note = `${checked} is not among the packages that were asked for.`;
+        const note = `${checked} is not in the list of packages.`;
         return { installed: [], failed: [], removed: [], set: (await this.current()) ?? null, note };
       }
       const { set, failed } = await this.#installConfigured(context);
-      const stays = `What running code has imported of ${checked} stays until its kernel restarts.`;
+      const stays = `Modules that running code has imported from ${checked} stays until its kernel restarts.`;
       const late = failed.length === 0 ? '' : ' The other packages could not all be installed without it; try sync.';
       return { installed: [], failed, removed: [checked], set, note: `${stays}${late}` };
     });
@@ -131,7 +131,7 @@ export class Deps {
     const unsupported = texts.filter((text) => !here.includes(text));
     const again = await installBestEffort(this.#sets, here.map(parseRequirement), asked, context);
     if (again.installed.length === 0) return { ...again, unsupported };
-    const note = `Configured, and not installed for this Python: ${unsupported.join(', ')}. \`sync\` tells why.`;
+    const note = `Configured, but not installed for this Python: ${unsupported.join(', ')}. \`sync\` says why.`;
     return { ...again, unsupported, note };
   }
 
@@ -184,7 +184,7 @@ function parseRequirements(texts: readonly string[]): Requirement[] {
   for (const requirement of texts.map(parseRequirement)) {
     const other = byName.get(requirement.name);
     if (other && other.text !== requirement.text) {
-      const message = `${requirement.name} is asked for twice: ${other.text} and ${requirement.text}. Write it as one.`;
+      const message = `${requirement.name} is requested twice: ${other.text} and ${requirement.text}. Write it as one.`;
       throw new CellaError('DEPS_INVALID', message, { details: { requirement: requirement.text } });
     }
     byName.set(requirement.name, requirement);

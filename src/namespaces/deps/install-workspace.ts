@@ -82,7 +82,7 @@ export async function openInstallWorkspace(folder: string, requirements: string)
     };
   } catch (cause) {
     await dispose();
-    throw folderError('There is no place to install packages in', cause);
+    throw folderError('There is no folder to install packages in', cause);
   }
 }
 

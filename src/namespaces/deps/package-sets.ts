@@ -86,7 +86,7 @@ export class PackageSets implements AsyncDisposable {
       await chmod(path, 0o755);
       return path;
     } catch (cause) {
-      throw folderError('There is no place to keep packages in', cause);
+      throw folderError('There is no folder for packages', cause);
     }
   }
 
@@ -140,7 +140,7 @@ export class PackageSets implements AsyncDisposable {
       await rename(ready.path, path);
     } catch (cause) {
       if (await readSetManifest(path)) return set;
-      throw folderError('A package set could not be put in its place', cause);
+      throw folderError('A package set could not be moved to its folder', cause);
     }
     await chmod(path, 0o555);
     return set;
@@ -266,7 +266,7 @@ async function buildSet(plan: BuildPlan, { signal, progress }: PackageProgress):
     await freeze(filled.folder, workspace.copy, { ...facts, requirements: [...requirements] });
   } catch (error) {
     const why = messageOf(error);
-    return { kind: 'failed', reason: `what was installed cannot be kept: ${why}`, scope: 'some' };
+    return { kind: 'failed', reason: `the installed packages cannot be stored: ${why}`, scope: 'some' };
   }
   if (signal.aborted) throw installAborted();
   const kept = stack.move();

@@ -30,7 +30,7 @@ export const PackageSource = z
   })
   .refine(
     ({ noIndex, index, extraIndexes }) => !noIndex || (index === undefined && extraIndexes.length === 0),
-    'noIndex leaves no place for index and extraIndexes',
+    'noIndex cannot be combined with index and extraIndexes',
   );
 export type PackageSource = z.infer<typeof PackageSource>;
 export type PackageSourceOptions = z.input<typeof PackageSource>;

@@ -78,7 +78,8 @@ const WORTH_TELLING =
   /^(Collecting|Downloading|Installing|Successfully|Looking|Processing|Resolved|Prepared|Installed) ?/;
 const UNREACHABLE = /connection broken|failed to establish|connect(ion)? error|error sending request/i;
 const LONGEST = 1500;
-const BUILDS = 'a package in it would have to be built from source, which runs its code and is not done';
+const BUILDS =
+  'a package would have to be built from source, and Cella does not do that, because it runs the code of the package';
 
 /** A progress line, or undefined for other lines. */
 export function progressLine(line: string, source: PackageSource): string | undefined {

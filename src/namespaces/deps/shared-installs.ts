@@ -66,5 +66,5 @@ export class SharedInstalls<T> {
 }
 
 export function installAborted(): CellaError {
-  return new CellaError('ABORTED', 'The installation of packages was stopped; those that were there are untouched.');
+  return new CellaError('ABORTED', 'The installation was stopped; existing packages are unchanged.');
 }

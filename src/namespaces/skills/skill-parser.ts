@@ -50,7 +50,7 @@ export function checkSourceLength(source: string): void {
 
 export function invalidSkill(reason: string, line?: number): CellaError {
   const at = line === undefined ? '' : `, line ${line}`;
-  return new CellaError('SKILL_INVALID', `The source is no skill${at}: ${reason}.`, {
+  return new CellaError('SKILL_INVALID', `The source is not a skill${at}: ${reason}.`, {
     details: { reason, line },
   });
 }
@@ -125,7 +125,7 @@ export class PythonSkillReader implements SkillParser {
   }
 
   async #read(source: string): Promise<ParsedSource> {
-    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The reader of skills is closed.');
+    if (this.#closed) throw new CellaError('SESSION_CLOSED', 'The parser of skills is closed.');
     checkSourceLength(source);
     this.#idle.stop();
     const helper = await this.#start();
@@ -164,7 +164,7 @@ export class PythonSkillReader implements SkillParser {
 /** Checks the answer like any untrusted input, as a source may have taken over the helper. */
 function understood(line: string): ParsedSource {
   const parsed = Reply.safeParse(parseCheapJson(line));
-  if (!parsed.success) throw invalidSkill('its reading could not be understood');
+  if (!parsed.success) throw invalidSkill('the parser gave an invalid result');
   if ('read' in parsed.data) return parsed.data.read;
   const { reason, line: at } = parsed.data.refused;
   throw invalidSkill(reason, at ?? undefined);
@@ -195,7 +195,7 @@ export class ParserProcess implements ParserHelper {
     const ready = await started.#answer(START_MS);
     if (ready.kind === 'reply' && ready.line === 'ready') return started;
     await started.end();
-    const reason = ready.kind === 'reply' ? 'it answered as no reader does' : ready.reason;
+    const reason = ready.kind === 'reply' ? 'the parser gave an invalid answer' : ready.reason;
     throw new CellaError('PYTHON_NOT_FOUND', `${python} did not start to read skills: ${reason}.`);
   }
 
@@ -207,7 +207,7 @@ export class ParserProcess implements ParserHelper {
     });
     void this.#exit.then((how) => {
       this.#alive = false;
-      this.#onAnswer?.({ kind: 'gone', reason: `the reader went away, ${how}` });
+      this.#onAnswer?.({ kind: 'gone', reason: `the parser ended, ${how}` });
     });
     child.stdout.on('data', (chunk: Buffer) => this.#take(chunk));
     // If the helper has ended, its exit reports that.
@@ -233,11 +233,11 @@ export class ParserProcess implements ParserHelper {
     // Keeps this process running until the helper has ended.
     this.#hold(true);
     this.#child.kill('SIGKILL');
-    await endsAfterKill(this.#exit, `The reader of skills (process ${this.#child.pid})`);
+    await endsAfterKill(this.#exit, `The parser of skills (process ${this.#child.pid})`);
   }
 
   async #answer(timeoutMs: number): Promise<ParserAnswer> {
-    if (!this.#alive) return { kind: 'gone', reason: `the reader went away, ${await this.#exit}` };
+    if (!this.#alive) return { kind: 'gone', reason: `the parser ended, ${await this.#exit}` };
     this.#hold(true);
     const { promise, resolve } = Promise.withResolvers<ParserAnswer>();
     this.#onAnswer = resolve;
@@ -252,7 +252,7 @@ export class ParserProcess implements ParserHelper {
   #take(chunk: Buffer): void {
     for (const { kind, bytes } of this.#lines.push(chunk)) {
       if (kind === 'line') this.#onAnswer?.({ kind: 'reply', line: Buffer.from(bytes).toString() });
-      else this.#onAnswer?.({ kind: 'flood', reason: 'its reading is too long' });
+      else this.#onAnswer?.({ kind: 'flood', reason: 'the result of the parser is too long' });
     }
   }
 

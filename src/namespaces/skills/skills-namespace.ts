@@ -121,7 +121,7 @@ class SkillCatalog {
   /** A file that is not valid does not prevent the others from loading. */
   async #readOne({ name, text, updatedAt, where, shared }: StoredText): Promise<ParsedSkill> {
     try {
-      if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not in normal form');
+      if (checkSkillName(name) !== name) throw new CellaError('INVALID_NAME', 'Its name is not normalized');
       const { description, parameters: read } = await this.#reader.parse(text);
       const parameters = read.slice(0, MAX_PARAMETERS);
       const facts = { name, description, parameters, updatedAt, shared };
@@ -235,7 +235,7 @@ export class Skills {
     const text = await this.#complete(checkSource(skill.source), checkDescription(skill.description));
     const reading = await this.#reader.parse(text);
     if (reading.parameters.length > MAX_PARAMETERS) {
-      throw invalidSkill(`\`run\` has more than ${MAX_PARAMETERS} parameters. Take a list or a dict instead`);
+      throw invalidSkill(`\`run\` has more than ${MAX_PARAMETERS} parameters. Use a list or a dict instead`);
     }
     await checkCountLimit({
       what: 'skills',
@@ -288,7 +288,7 @@ export class Skills {
 }
 
 function tooLarge(limit: number, used: number, asked: number): CellaError {
-  const message = `All skills together may have ${limit} bytes, with their descriptions: they have ${used}, and this one adds ${asked}.`;
+  const message = `All skills together can have ${limit} bytes, with their descriptions: they have ${used}, and this one adds ${asked}.`;
   return new CellaError('QUOTA_EXCEEDED', message, {
     advice: 'Delete some that are no longer needed.',
     details: { quota: 'skillBytes', limit, used, asked },
@@ -298,7 +298,7 @@ function tooLarge(limit: number, used: number, asked: number): CellaError {
 function notYours(name: string): CellaError {
   return new CellaError(
     'FORBIDDEN',
-    `The skill ${name} is the operator’s, and for all. Create one of your own instead.`,
+    `The skill ${name} belongs to the operator and is shared by all users. Create your own instead.`,
     {
       details: { name },
     },
@@ -311,15 +311,15 @@ function notFound(name: string): CellaError {
 
 function checkSource(given: string): string {
   const source = given.replace(/^\ufeff/, '');
-  if (!source.isWellFormed()) throw invalidSkill('it holds a lone surrogate, which no file can hold');
-  if (source.includes('\0')) throw invalidSkill('it holds a null character');
+  if (!source.isWellFormed()) throw invalidSkill('it contains a lone surrogate, which a file cannot store');
+  if (source.includes('\0')) throw invalidSkill('it contains a null character');
   checkSourceLength(source);
   return source;
 }
 
 function checkDescription(given = ''): string {
   const description = given.trim();
-  if (!description.isWellFormed()) throw invalidSkill('its description holds a lone surrogate');
+  if (!description.isWellFormed()) throw invalidSkill('its description contains a lone surrogate');
   if (description.length > MOST_DESCRIPTION_CHARACTERS) {
     throw invalidSkill(`its description is longer than ${MOST_DESCRIPTION_CHARACTERS} characters`);
   }

@@ -15,7 +15,7 @@ describe('a tool that requires approval', () => {
     await using tools = await testTools([yaml]);
     await expect(tools.call('remove', { path: 'x' })).rejects.toMatchObject({
       code: 'APPROVAL_REFUSED',
-      message: 'tools.remove requires approval and was not run: nobody is there to ask.',
+      message: 'tools.remove requires approval and was not run: nobody can be asked.',
     });
     expect(tools.sandboxed.commands).toEqual([]);
   });
@@ -44,7 +44,7 @@ describe('a tool that requires approval', () => {
   });
 
   it.each<[string, () => Promise<Approval>, string]>([
-    ['is refused', async () => false, 'did not allow it'],
+    ['is refused', async () => false, 'denied it'],
     ['is refused with a reason', async () => ({ allowed: false, reason: 'not on a Friday' }), 'not on a Friday'],
     ['cannot be asked about', () => Promise.reject(new Error('the server is away')), 'the server is away'],
   ])('does not run where it %s', async (_name, approve, message) => {

@@ -111,7 +111,7 @@ async function askApproval(
   request: Omit<ApprovalRequest, 'signal'>,
   context: NamespaceCallContext,
 ): Promise<void> {
-  if (approve === undefined) throw refusedError(request, 'nobody is there to ask');
+  if (approve === undefined) throw refusedError(request, 'nobody can be asked');
   const asked = context
     .whileAsking(() => approve({ ...request, signal: context.signal }))
     .catch((error: unknown) => {
@@ -119,7 +119,7 @@ async function askApproval(
     });
   const answer = await raceAbort(asked, context.signal, () => abortedError(calleeOf(request)));
   const { allowed, reason } = typeof answer === 'boolean' ? { allowed: answer, reason: undefined } : answer;
-  if (allowed !== true) throw refusedError(request, reason ?? 'the person who was asked did not allow it');
+  if (allowed !== true) throw refusedError(request, reason ?? 'the person denied it');
 }
 
 function calleeOf({ tool, recipe }: Pick<ApprovalRequest, 'tool' | 'recipe'>): string {

@@ -87,7 +87,7 @@ describe('the arguments of a program', () => {
     ['one that begins with a dash', { pattern: '--help' }, /wrong pattern: it begins with a dash/],
     ['an item that begins with a dash', { pattern: 'w', paths: ['a', '-rf'] }, /wrong paths: it begins with a dash/],
     ['a negative number', { pattern: 'w', max_count: -1 }, /wrong max_count: it begins with a dash/],
-    ['an item with the separator in it', { pattern: 'w', kinds: ['a,b'] }, /holds ",", which stands between items/],
+    ['an item with the separator in it', { pattern: 'w', kinds: ['a,b'] }, /contains ",", which separates items/],
     ['a NUL', { pattern: 'a\0b' }, /it holds a NUL/],
     ['a lone surrogate', { pattern: 'a\ud800' }, /not valid text/],
     ['infinity', { pattern: 'w', ratio: Number.POSITIVE_INFINITY }, /must be a number/],
@@ -106,9 +106,9 @@ describe('the arguments of a program', () => {
   it('are refused if there are too many by position, or one twice', async () => {
     await using tools = await testTools([tool('two', 'echo', 'schema: {positional: [{name: a}, {name: b}]}')]);
     await expect(tools.call('two', {}, { positional: ['1', '2', '3'] })).rejects.toThrow(
-      /takes 2 arguments by place, and got 3/,
+      /takes 2 arguments by position, but got 3/,
     );
-    await expect(tools.call('two', { a: '1' }, { positional: ['1'] })).rejects.toThrow(/given a twice/);
+    await expect(tools.call('two', { a: '1' }, { positional: ['1'] })).rejects.toThrow(/got a twice/);
     await expect(tools.call('two', { b: '1' })).rejects.toThrow(/needs a where b is given/);
   });
 
@@ -156,7 +156,7 @@ describe('a program', { timeout: 30_000 }, () => {
     expect(await tools.call('lines')).toEqual(['a', 'b']);
     await expect(tools.call('broken')).rejects.toMatchObject({
       code: 'TOOL_FAILED',
-      message: expect.stringContaining('is not JSON'),
+      message: expect.stringContaining('is not usable JSON'),
     });
   });
 
@@ -182,7 +182,7 @@ describe('a program', { timeout: 30_000 }, () => {
     await using tools = await testTools([tool('gone', 'no-such-program-here')]);
     await expect(tools.call('gone')).rejects.toMatchObject({
       code: 'TOOL_FAILED',
-      message: expect.stringContaining('"no-such-program-here" could not be started: there is no such program'),
+      message: expect.stringContaining('"no-such-program-here" could not be started: the program does not exist'),
     });
   });
 
@@ -201,11 +201,11 @@ describe('a program', { timeout: 30_000 }, () => {
     ]);
     const text = String(await tools.call('floods'));
     expect(text).toBe(
-      `${'x'.repeat(1000)}\n[2999000 more bytes were cut off: the tool wrote more than its output_limit]`,
+      `${'x'.repeat(1000)}\n[2999000 more bytes are missing: the tool wrote more than its output_limit]`,
     );
     await expect(tools.call('json')).rejects.toThrow(/more JSON than the 1000 bytes/);
     await using narrow = await testTools([tool('umlauts', 'echo äöü', 'output_limit: 3')]);
-    expect(await narrow.call('umlauts')).toMatch(/^ä\n\[4 more bytes were cut off/);
+    expect(await narrow.call('umlauts')).toMatch(/^ä\n\[4 more bytes are missing/);
   });
 
   it('runs concurrently with others', async () => {

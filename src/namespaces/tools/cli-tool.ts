@@ -35,7 +35,10 @@ export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyVa
     return new CellaError(code, message, { details: { tool: callee, exitCode, killedBy, stderr: tail(stderr) } });
   };
   if (timedOut)
-    throw fail('TOOL_TIMEOUT', `did not end within ${tool.timeout} s and was ended, with all that it had started`);
+    throw fail(
+      'TOOL_TIMEOUT',
+      `did not end within ${tool.timeout} s and was killed, with everything that it had started`,
+    );
   if (exitCode === undefined) throw fail('TOOL_FAILED', `was killed by ${killedBy}`);
   if (!tool.success_codes.includes(exitCode)) throw fail('TOOL_FAILED', `ended with exit code ${exitCode}`);
   return await resultValue(callee, tool, stdout, result.stdoutCut);
@@ -64,7 +67,7 @@ export function buildArgv(callee: string, tool: CliTool, bound: BoundArguments):
     const items = (Array.isArray(value) ? value : [value]).map(String);
     for (const item of bound.fromCaller.has(name) ? items : []) {
       const problem = textProblem(item, shape);
-      if (problem !== undefined) throw refuse(`was given a wrong ${name}: ${problem}`);
+      if (problem !== undefined) throw refuse(`got a wrong ${name}: ${problem}`);
     }
     return items;
   };
@@ -104,10 +107,10 @@ function textProblem(text: string, shape: { allow_dash: boolean; separator?: str
   if (text.includes('\0')) return 'it holds a NUL';
   if (!text.isWellFormed()) return 'it is not valid text';
   if (text.startsWith('-') && !shape.allow_dash) {
-    return `it begins with a dash, so the program would take it for an option (the definition can allow it with \`allow_dash: true\`)`;
+    return `it begins with a dash, so the program could treat it as an option (the definition can allow it with \`allow_dash: true\`)`;
   }
   if (shape.separator !== undefined && text.includes(shape.separator)) {
-    return `an item holds ${JSON.stringify(shape.separator)}, which stands between items`;
+    return `an item contains ${JSON.stringify(shape.separator)}, which separates items`;
   }
   return undefined;
 }

@@ -78,7 +78,7 @@ describe('a program on the host', { timeout: 30_000 }, () => {
   });
 
   it.each([
-    ['is missing', 'no-such-program', /no such program/],
+    ['is missing', 'no-such-program', /program does not exist/],
     ['is a folder', '/tmp', /could not be started/],
     ['has a NUL in its name', 'a\0b', /could not be started/],
     ['has a name that is too long', 'x'.repeat(3_000_000), /could not be started/],

@@ -45,7 +45,7 @@ export function hostEnv({ path, home }: HostCommandOptions): Record<string, stri
 }
 
 export function notStartedError(program: string, error: unknown): CellaError {
-  const reason = systemCode(error) === 'ENOENT' ? 'there is no such program on the host' : messageOf(error);
+  const reason = systemCode(error) === 'ENOENT' ? 'the program does not exist on the host' : messageOf(error);
   return new CellaError('TOOL_FAILED', `The program ${JSON.stringify(program)} could not be started: ${reason}.`, {
     cause: error,
   });

@@ -183,7 +183,7 @@ recipes:
     expect(await tools.call('again')).toMatchObject({ method: 'PUT', url: '/end', body: '{"a":1}' });
     await expect(tools.call('far')).rejects.toMatchObject({
       code: 'TOOL_FAILED',
-      message: expect.stringContaining('is not followed'),
+      message: expect.stringContaining('does not follow'),
     });
     await expect(tools.call('loop')).rejects.toThrow(/more than 5 times/);
     expect(other.seen).toEqual([]);
@@ -235,7 +235,7 @@ recipes:
       `name: json\ntype: http\nurl: ${server.url}/json\n${limit}`,
     ]);
     expect(await tools.call('web')).toBe(
-      `${'1'.repeat(1000)}\n[the rest was cut off: it is more than the output_limit of 1000 bytes]`,
+      `${'1'.repeat(1000)}\n[the rest is missing: the output is longer than the output_limit of 1000 bytes]`,
     );
     await expect(tools.call('json')).rejects.toMatchObject({
       code: 'TOOL_FAILED',

@@ -28,7 +28,7 @@ export function prepareRequest(callee: string, tool: HttpTool, { values }: Bound
     if (problem !== undefined) throw refuse(`cannot send ${name}: ${problem}`);
   }
   const filled = fillUrl(tool.url, values);
-  if ('problem' in filled) throw refuse(`was given a wrong value: ${filled.problem}`);
+  if ('problem' in filled) throw refuse(`got a wrong value: ${filled.problem}`);
   for (const [name, template] of Object.entries(tool.query)) {
     const [only] = placeholders(String(template));
     const list = template === `{${only}}` && only !== undefined ? values.get(only) : undefined;
@@ -39,7 +39,7 @@ export function prepareRequest(callee: string, tool: HttpTool, { values }: Bound
   for (const [name, template] of Object.entries(tool.headers)) {
     const text = fillText(template, values);
     if (text === undefined) continue;
-    if (!HEADER_VALUE.test(text)) throw refuse(`was given a value for the header ${name} that a header cannot hold`);
+    if (!HEADER_VALUE.test(text)) throw refuse(`got a value for the header ${name} that a header cannot contain`);
     headers[name.toLowerCase()] = text;
   }
   const body = tool.body === undefined ? undefined : JSON.stringify(fillJson(tool.body, values));
@@ -97,7 +97,7 @@ async function follow(callee: string, request: HttpRequest, signal: AbortSignal)
     await response.body?.cancel();
     const next = URL.parse(location, url.href);
     if (next?.origin !== url.origin) {
-      const message = `tools.${callee} was sent on from ${url.host} to ${next?.host ?? 'an address that cannot be read'}, which is not followed.`;
+      const message = `tools.${callee} was redirected from ${url.host} to ${next?.host ?? 'an address that cannot be read'}, which Cella does not follow.`;
       throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
     }
     url = next;
@@ -109,7 +109,7 @@ async function follow(callee: string, request: HttpRequest, signal: AbortSignal)
   }
   throw new CellaError(
     'TOOL_FAILED',
-    `tools.${callee} was sent on more than ${MOST_REDIRECTS} times by ${request.url.host}.`,
+    `tools.${callee} was redirected more than ${MOST_REDIRECTS} times by ${request.url.host}.`,
   );
 }
 
@@ -188,7 +188,9 @@ export async function responseValue(
   if (kind === 'bytes') return new Uint8Array(bytes);
   const text = redact(decodeWhole(bytes), secrets);
   if (kind === 'json') return await parseToolJson(text, `What tools.${callee} got`);
-  return cut ? `${text}\n[the rest was cut off: it is more than the output_limit of ${tool.output_limit} bytes]` : text;
+  return cut
+    ? `${text}\n[the rest is missing: the output is longer than the output_limit of ${tool.output_limit} bytes]`
+    : text;
 }
 
 function kindOf(type: string, bytes: Buffer): 'json' | 'text' | 'bytes' {

@@ -45,7 +45,7 @@ export function prepareMcp(
   const parameters = [...known.map(withoutDefault), ...(takesMore(schema) ? unlisted(known, given) : [])];
   const args = Object.fromEntries(bindArguments(callee, { parameters, presetValues: new Map() }, given).values);
   const problem = jsonProblem(args, { big: false }) ?? schemaProblem(schema, args);
-  if (problem !== undefined) throw argumentError(callee, known, `was given arguments that do not fit: ${problem}`);
+  if (problem !== undefined) throw argumentError(callee, known, `got wrong arguments: ${problem}`);
   return { callee, tool, name: served.name, arguments: args };
 }
 
@@ -182,7 +182,7 @@ function bounded(text: string, limit: number): string {
 function tooLarge(callee: string, tool: McpTool): CellaError {
   return new CellaError(
     'TOOL_FAILED',
-    `tools.${callee} gave more than the ${tool.output_limit} bytes of its \`output_limit\`.`,
+    `tools.${callee} returned more than the ${tool.output_limit} bytes of its \`output_limit\`.`,
   );
 }
 

@@ -25,7 +25,7 @@ async function checkMessage(json: Uint8Array): Promise<void> {
   if (json.length <= SMALL_BYTES) return await giveWay();
   await ownTurn();
   if (!(await inTurns(scanInSteps(json, MOST_CLIENT_EFFORT))))
-    throw new RefusedMessage('it sent a message that has too many parts, or is too deep');
+    throw new RefusedMessage('it sent a message with too many parts or levels');
   await ownTurn();
 }
 
@@ -45,7 +45,7 @@ export async function* messagesOf(output: AsyncIterable<Uint8Array>): AsyncGener
       const message = /^[ \t\r]*\{/.test(text) ? parsed(text) : undefined;
       if (message) yield message;
       else if (text.trim() !== '' && ++noise > MOST_NOISE) {
-        throw new Error(`it wrote lines to stdout that are no messages: ${JSON.stringify(text.slice(0, 80))}`);
+        throw new Error(`it wrote lines to stdout that are not messages: ${JSON.stringify(text.slice(0, 80))}`);
       }
     }
   }

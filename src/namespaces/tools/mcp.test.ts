@@ -200,7 +200,7 @@ describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) 
       refused(/no argument "c"\. It takes a, b\./),
     );
     await expect(tools.call('srv.add')).rejects.toMatchObject(refused(/needs a/));
-    await expect(tools.call('srv.length', { points: [{ x: 1 }] })).rejects.toMatchObject(refused(/do not fit/));
+    await expect(tools.call('srv.length', { points: [{ x: 1 }] })).rejects.toMatchObject(refused(/wrong arguments/));
     await expect(tools.call('srv.add', { a: 2n ** 70n })).rejects.toMatchObject(refused(/more than 53 bits/));
     await expect(tools.call('srv')).rejects.toMatchObject(
       refused(/is an MCP server: call one of its tools\. It has add/),
@@ -219,7 +219,7 @@ describe.concurrent.each(kinds)('an MCP server over %s', patient, (_name, open) 
       message: 'tools.srv.fail failed. It said: it is broken',
     });
     expect(await tools.call('srv.flood', { size: 150 })).toBe(
-      `${'x'.repeat(100)}\n[50 more bytes were cut off: the tool wrote more than its output_limit]`,
+      `${'x'.repeat(100)}\n[50 more bytes are missing: the tool wrote more than its output_limit]`,
     );
   });
 
@@ -341,7 +341,7 @@ describe('an MCP server that is a program', patient, () => {
       'says something else',
       'name: srv\ntype: mcp\nruns_on: host\ncommand: yes\n',
       'TOOL_FAILED',
-      /the server ended. Its last words: it wrote lines to stdout that are no messages: "y"/,
+      /the server ended. Its last words: it wrote lines to stdout that are not messages: "y"/,
     ],
     [
       'says too much',
@@ -366,7 +366,7 @@ describe('an MCP server that is a program', patient, () => {
     const yaml = `name: srv\ntype: mcp\nruns_on: host\ncommand: sh\nargs: ${JSON.stringify(args)}\n`;
     await using tools = await testTools([yaml]);
     for (let count = 0; count < 3; count++)
-      expect((await tools.tools.describe('srv')).description).toContain('not known');
+      expect((await tools.tools.describe('srv')).description).toContain('unknown');
     expect(readFileSync(note, 'utf8')).toBe('start\n');
     writeFileSync(`${note}.ok`, '');
     expect(await tools.call('srv.add', { a: 1 })).toEqual({ sum: 2 });

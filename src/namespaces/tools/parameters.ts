@@ -243,7 +243,7 @@ function yamlPath(tool: Described, name: string): PropertyKey[] {
 }
 
 export function abortedError(callee: string): CellaError {
-  return new CellaError('ABORTED', `tools.${callee} was stopped: nobody waits for it any more.`);
+  return new CellaError('ABORTED', `tools.${callee} was stopped, because nobody waits for it any more.`);
 }
 
 export function throwIfAborted(signal: AbortSignal, callee: string): void {
@@ -284,7 +284,7 @@ export function bindArguments(
       continue;
     }
     const problem = received.has(name) ? valueProblem(parameter, value) : undefined;
-    if (problem !== undefined) throw argumentError(callee, parameters, `was given a wrong ${name}: it ${problem}`);
+    if (problem !== undefined) throw argumentError(callee, parameters, `got a wrong ${name}: it ${problem}`);
     values.set(name, value);
   }
   return { values, fromCaller: new Set(received.keys()) };
@@ -301,7 +301,7 @@ function receive(callee: string, parameters: readonly ToolParameter[], given: Ca
       throw argumentError(
         callee,
         parameters,
-        `takes ${places.length} arguments by place, and got ${given.positional.length}`,
+        `takes ${places.length} arguments by position, but got ${given.positional.length}`,
       );
     }
     if (!parameter.variadic) received.set(parameter.name, value);
@@ -310,7 +310,7 @@ function receive(callee: string, parameters: readonly ToolParameter[], given: Ca
   const known = new Set(parameters.map(({ name }) => name));
   for (const [name, value] of Object.entries(given.named)) {
     if (!known.has(name)) throw argumentError(callee, parameters, `has no argument ${JSON.stringify(shortened(name))}`);
-    if (received.has(name)) throw argumentError(callee, parameters, `was given ${name} twice, by place and by name`);
+    if (received.has(name)) throw argumentError(callee, parameters, `got ${name} twice, by position and by name`);
     received.set(name, value);
   }
   return received;

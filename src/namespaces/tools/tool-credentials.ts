@@ -10,7 +10,7 @@ export type CredentialLookup = (name: string) => Promise<string | undefined>;
 async function lookUp(credentials: CredentialLookup | undefined, name: string, tool: string): Promise<string> {
   const secret = await credentials?.(name);
   if (secret !== undefined && secret !== '') return secret;
-  const message = `The tool ${tool} needs the credential ${name}, which is not there.`;
+  const message = `The tool ${tool} needs the credential ${name}, which does not exist.`;
   throw new CellaError('CREDENTIAL_MISSING', message, { details: { tool, credential: name } });
 }
 
@@ -47,7 +47,7 @@ export async function authenticate(
   if (hasControl(secret)) {
     throw new CellaError(
       'CREDENTIAL_MISSING',
-      `The credential ${auth.credential} of the tool ${tool} holds a control character.`,
+      `The credential ${auth.credential} of the tool ${tool} contains a control character.`,
     );
   }
   switch (auth.type) {

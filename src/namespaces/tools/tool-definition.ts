@@ -106,7 +106,7 @@ const Option = z
       .optional(),
     flag: z
       .string()
-      .regex(/^[-+][^\s\0]*$/, 'must begin with - or + and hold no space')
+      .regex(/^[-+][^\s\0]*$/, 'must begin with - or + and contain no space')
       .optional(),
     /** Values may begin with a dash. */
     allow_dash: z.boolean().default(false),
@@ -206,7 +206,7 @@ export const HttpTool = z
     const used = placeholders(parts);
     const inUrl = placeholders(tool.url);
     for (const [name, parameter] of Object.entries(tool.parameters)) {
-      if (!used.has(name)) fail(['parameters', name], `${name} is used nowhere: write {${name}} where it belongs`);
+      if (!used.has(name)) fail(['parameters', name], `${name} is not used: write {${name}} into the definition`);
       if (inUrl.has(name) && !parameter.required && parameter.default === undefined) {
         fail(['parameters', name], `${name} is part of the URL, so it must be required or have a default`);
       }
@@ -229,7 +229,7 @@ export const McpTool = z
     command: Text.min(1).optional(),
     args: z.array(Text).optional(),
     env: EnvironmentVariables.optional(),
-    runs_on: z.literal('host', { error: 'an MCP server cannot run in the sandbox; say `runs_on: host`' }).optional(),
+    runs_on: z.literal('host', { error: 'an MCP server cannot run in the sandbox; set `runs_on: host`' }).optional(),
     url: HttpUrl.optional(),
     transport: z.enum(['streamable-http', 'sse']).default('streamable-http'),
     headers: Headers.default({}),
@@ -241,7 +241,7 @@ export const McpTool = z
       fail([], 'an MCP server has either `command` or `url`');
     if (tool.command !== undefined) {
       if (tool.runs_on !== 'host')
-        fail(['command'], 'a server that is a program runs outside of the sandbox; say `runs_on: host`');
+        fail(['command'], 'a server that is a program runs outside of the sandbox; set `runs_on: host`');
       if (tool.auth !== undefined)
         fail(['auth'], '`auth` is for servers with a `url`; a program gets credentials by `env`');
       return;

@@ -95,7 +95,7 @@ function parse(
   parseTool: ParseTool,
   text: string | undefined,
   where: string,
-  problem = 'it is not there',
+  problem = 'it does not exist',
 ): ParsedDefinition {
   try {
     if (text !== undefined) return { text, tool: parseTool(text, where) };

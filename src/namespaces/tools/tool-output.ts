@@ -25,7 +25,7 @@ export async function parseToolJson(text: string, what: string): Promise<PyValue
   } catch (error) {
     // A RangeError if the nesting exceeds the stack.
     const reason = messageOf(error);
-    throw new CellaError('TOOL_FAILED', `${what} is not JSON that can be used: ${reason}.`, { cause: error });
+    throw new CellaError('TOOL_FAILED', `${what} is not usable JSON: ${reason}.`, { cause: error });
   }
 }
 
@@ -38,9 +38,9 @@ function tooDeep(value: PyValue, left: number): boolean {
 export function jsonProblem(value: PyValue, { big }: { big: boolean }): string | undefined {
   if (value instanceof Uint8Array) return 'it holds bytes';
   if (value instanceof PyObject) return `it holds ${value.type}`;
-  if (typeof value === 'bigint' && !big) return 'it holds a whole number of more than 53 bits';
+  if (typeof value === 'bigint' && !big) return 'it contains an integer of more than 53 bits';
   if (typeof value === 'number' && !Number.isFinite(value)) return `it holds ${value}`;
-  if (typeof value === 'string' && !value.isWellFormed()) return 'it holds text with a lone surrogate';
+  if (typeof value === 'string' && !value.isWellFormed()) return 'it contains text with a lone surrogate';
   if (value === null || typeof value !== 'object') return undefined;
   for (const item of Object.values(value)) {
     const problem = jsonProblem(item, { big });
@@ -190,7 +190,7 @@ class JsonTextReader {
 
   #wrong(by = 0): SyntaxError {
     const at = this.#at + by;
-    return new SyntaxError(at < this.#text.length ? `it is none at character ${at}` : 'it ends too early');
+    return new SyntaxError(at < this.#text.length ? `it is invalid at character ${at}` : 'it ends too early');
   }
 }
 
@@ -203,7 +203,7 @@ export function tail(text: string): string {
 
 /** The line that is added to truncated output. */
 export function cutNote(bytes: number): string {
-  return `\n[${bytes} more bytes were cut off: the tool wrote more than its output_limit]`;
+  return `\n[${bytes} more bytes are missing: the tool wrote more than its output_limit]`;
 }
 
 /** Removes an incomplete character at the end. */

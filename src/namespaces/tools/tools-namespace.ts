@@ -148,7 +148,7 @@ export class Tools {
       // If one server does not answer, the other tools are still listed.
       return {
         ...toolInfo(tool),
-        description: `${tool.description}\n[Its tools are not known: ${error.message}]`.trim(),
+        description: `${tool.description}\n[Its tools are unknown: ${error.message}]`.trim(),
       };
     }
   }

@@ -176,7 +176,7 @@ export const auditRoutes = {
       entries: z.array(AuditRecord).readonly(),
       next: z.int().meta({
         description:
-          'For `after`: the last entry looked at. One call looks through 10,000; go on while it is below `last`.',
+          'For `after`: the last entry that was checked. One call checks 10,000; continue while this is below `last`.',
       }),
       last: z.int().meta({ description: 'The number of the newest entry.' }),
     }),

@@ -100,7 +100,7 @@ export const eventRoutes = {
       last: z.int().meta({ description: 'The number of the newest event.' }),
       next: z.int().meta({
         description:
-          'For `after`: the last event looked at. One call looks through 10,000; go on while it is below `last`.',
+          'For `after`: the last event that was checked. One call checks 10,000; continue while this is below `last`.',
       }),
     }),
     stream: StreamItem,

@@ -38,7 +38,7 @@ export type ClientFrame = z.infer<typeof ClientFrame>;
 export const HeartbeatFrame = z.object({ type: z.literal('heartbeat'), everyMs: z.int().min(1).max(3_600_000) }).meta({
   id: 'HeartbeatFrame',
   description:
-    'A sign of life, sent every `everyMs` milliseconds if nothing else waits to be sent. A connection on which nothing has come for three times as long is broken, although nobody has closed it.',
+    'A heartbeat, sent every `everyMs` milliseconds if nothing else waits to be sent. If nothing arrives for three times as long, the connection is broken, even if it looks open.',
 });
 
 /** Frames that the server sends in addition to events. `hello` is the first. */

@@ -30,7 +30,7 @@ export class AllowList {
   constructor(entries: readonly string[], find: FindAddresses) {
     this.#entries = entries.map((text) => {
       const entry = parseAllowedHost(text);
-      if (!entry) throw new Error(`${JSON.stringify(text)} is no entry of an allow-list`);
+      if (!entry) throw new Error(`${JSON.stringify(text)} is not a valid entry of an allow-list`);
       return entry;
     });
     this.#find = find;

@@ -92,7 +92,7 @@ export function forward(
     else pipeline(request, onward, (error) => error && failed());
   } catch {
     socket.destroy();
-    respond(response, malformedResponse('it has a header or a path that no request may have'));
+    respond(response, malformedResponse('it has an invalid header or path'));
   }
 }
 
@@ -172,10 +172,9 @@ export interface ProxyResponse {
 }
 
 const DENIAL_REASONS: Record<DenialReason, string> = {
-  not_listed: 'the network policy of this session does not name it',
-  port_not_listed: 'the network policy of this session names that host, but not this port',
-  private_address:
-    'it leads to an address of a private network, which the network policy of this session does not name',
+  not_listed: 'the network policy of this session does not list it',
+  port_not_listed: 'the network policy of this session lists that host, but not this port',
+  private_address: 'it resolves to a private address that the network policy of this session does not list',
 };
 
 export function deniedResponse({ host, port }: NetworkTarget, reason: DenialReason): ProxyResponse {
@@ -188,7 +187,7 @@ export function unresolvedResponse({ host }: NetworkTarget): ProxyResponse {
 }
 
 export function busyResponse({ host }: NetworkTarget): ProxyResponse {
-  const text = `Cella did not look up ${host.text}: other names of this session wait for an answer (too_many_lookups).`;
+  const text = `Cella did not look up ${host.text}: too many lookups of this session are waiting (too_many_lookups).`;
   return { status: 503, phrase: 'Refused by Cella (too_many_lookups)', text };
 }
 
@@ -197,7 +196,7 @@ export function unreachableResponse({ host, port }: NetworkTarget): ProxyRespons
 }
 
 export function malformedResponse(why: string): ProxyResponse {
-  return { status: 400, text: `Cella did not pass this request on: ${why}.` };
+  return { status: 400, text: `Cella did not forward this request: ${why}.` };
 }
 
 export function respond(response: ServerResponse, { status, phrase, text }: ProxyResponse): void {

@@ -137,7 +137,7 @@ export class NetworkProxy {
     // The server no longer handles this socket's errors.
     socket.on('error', () => socket.destroy());
     const target = parseTarget(request.url ?? '');
-    if (!target) return respondRaw(socket, malformedResponse('CONNECT wants a host and a port in the usual spelling'));
+    if (!target) return respondRaw(socket, malformedResponse('CONNECT needs a host and a port in the usual spelling'));
     const why = ambiguity(request) ?? otherHost(request, target, target.port);
     if (why !== undefined) return respondRaw(socket, malformedResponse(why));
     const reached = await this.#reach(target, socket);

@@ -45,9 +45,13 @@ export function requireRight(principal: Principal, { id, ownerId, shares }: Sess
   const right = rightOf(principal, ownerId, shares);
   if (right === undefined) throw sessionNotFound(id);
   if (rank(right) >= rank(needed)) return;
-  throw new CellaError('FORBIDDEN', `${principal.userName} may ${right} session ${id}, and this needs ${needed}.`, {
-    details: { session: id, right, needed },
-  });
+  throw new CellaError(
+    'FORBIDDEN',
+    `${principal.userName} has the right to ${right} session ${id}, but this needs the right to ${needed}.`,
+    {
+      details: { session: id, right, needed },
+    },
+  );
 }
 
 export function sessionNotFound(id: string): CellaError {
@@ -56,9 +60,13 @@ export function sessionNotFound(id: string): CellaError {
 
 export function requireScope(principal: Principal, scope: Scope): void {
   if (principal.scopes.includes(scope)) return;
-  throw new CellaError('FORBIDDEN', `This needs the scope ${scope}, which ${principal.userName} does not have here.`, {
-    details: { scope },
-  });
+  throw new CellaError(
+    'FORBIDDEN',
+    `This needs the scope ${scope}, which this token or login of ${principal.userName} does not have.`,
+    {
+      details: { scope },
+    },
+  );
 }
 
 /** All scopes of a role. */
@@ -121,7 +129,5 @@ export const localAdmin: Principal = {
 };
 
 /** One error for unknown, expired and revoked credentials, so that it does not reveal which it was. */
-export const unauthenticated = (
-  message = 'This token or login is not valid, or not any more.',
-  advice?: string,
-): CellaError => new CellaError('UNAUTHENTICATED', message, advice === undefined ? {} : { advice });
+export const unauthenticated = (message = 'Invalid or expired token or login.', advice?: string): CellaError =>
+  new CellaError('UNAUTHENTICATED', message, advice === undefined ? {} : { advice });

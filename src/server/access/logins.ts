@@ -68,8 +68,9 @@ export class Logins {
   async redeem(code: string): Promise<BrowserLogin> {
     const found = await this.#codes.take(code);
     if (!found) {
-      const advice = '`cella users login` makes another; an admin makes one for you with `cella users login NAME`.';
-      throw unauthenticated('This login link is not valid: it was used before, or has expired.', advice);
+      const advice =
+        '`cella users login` creates another; an admin can create one for you with `cella users login NAME`.';
+      throw unauthenticated('This login link was already used or has expired.', advice);
     }
     return this.#open(found.value);
   }
@@ -94,7 +95,7 @@ export class Logins {
   /** FORBIDDEN unless it is what `csrfOf` returns. */
   checkCsrf(cookie: string, given: string | undefined): void {
     if (given !== undefined && sameDigest(digestOf(given), digestOf(this.csrfOf(cookie)))) return;
-    throw new CellaError('FORBIDDEN', 'The CSRF token of this request is missing or is not that of the login.');
+    throw new CellaError('FORBIDDEN', 'The CSRF token of this request is missing or does not belong to the login.');
   }
 
   /** False if the login had ended before. */
@@ -136,7 +137,7 @@ export class Logins {
 /** A login cannot make another login: it could be prolonged without end. */
 function grantOf({ userId, scopes, authMethod }: Principal): Grant {
   if (authMethod.kind === 'login') {
-    throw new CellaError('FORBIDDEN', 'A login of a browser cannot make another one. Use a token.');
+    throw new CellaError('FORBIDDEN', 'A browser login cannot create another login. Use a token.');
   }
   return { userId, scopes: [...scopes], ...(authMethod.kind === 'token' ? { tokenId: authMethod.id } : {}) };
 }

@@ -96,7 +96,8 @@ export class SessionTokens {
       },
       { ifRevision: 0 },
     );
-    if (made === undefined) throw new CellaError('STORAGE_FAILED', 'There is a session token of that id. Try again.');
+    if (made === undefined)
+      throw new CellaError('STORAGE_FAILED', 'A session token with this id exists already. Try again.');
     return sessionTokenText(parts);
   }
 
@@ -155,7 +156,7 @@ export class SessionTokens {
     const parts = parseSessionToken(token);
     const found = parts && (await this.#tokens.get(parts.id));
     const same = sameDigest(digestOf(parts?.secret ?? ''), found?.value.secretSha256 ?? DUMMY_DIGEST);
-    if (!found || !same) throw refused('unknown', 'is unknown, or its turn has ended');
+    if (!found || !same) throw refused('unknown', 'is unknown or its turn has ended');
     if (!isAlive(found.value, this.#clock())) throw refused('expired', 'has expired');
     if (await this.#isEnabled(found.value.userId)) return found;
     throw refused('user', 'belongs to a user who is disabled or gone');
@@ -168,7 +169,7 @@ export class SessionTokens {
       this.#counts.add(id);
       return true;
     }
-    if (uses >= mostUses) throw refused('used_up', `was valid for ${mostUses} calls, and all are used`);
+    if (uses >= mostUses) throw refused('used_up', `has been used for its ${mostUses} calls`);
     // Counted before the call is admitted, so that concurrent calls cannot exceed the limit.
     return (await this.#tokens.put(id, { ...value, uses: uses + 1 }, { ifRevision: revision })) !== undefined;
   }
@@ -200,7 +201,7 @@ function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): v
     if (wanted === undefined || wanted === binding[name]) continue;
     throw new CellaError('FORBIDDEN', `This session token belongs to another ${words[name]}.`, {
       details: { reason: 'binding', mismatch: words[name] },
-      advice: 'A runner speaks only for its own session and turn; use the token of this turn.',
+      advice: 'A runner can act only for its own session and turn; use the token of this turn.',
     });
   }
 }
@@ -208,7 +209,7 @@ function checkBinding(binding: TokenBinding, expected: Partial<TokenBinding>): v
 function refused(reason: 'unknown' | 'expired' | 'user' | 'used_up', what: string): CellaError {
   return new CellaError('UNAUTHENTICATED', `This session token ${what}.`, {
     details: { reason },
-    advice: 'A session token is valid for one turn; send another prompt, which gets its own.',
+    advice: 'A session token is valid for one turn. The next prompt gets a new one.',
   });
 }
 

@@ -72,7 +72,7 @@ export class TokenStore {
     const allowed = scopesOf(role).filter((scope) => by.scopes.includes(scope));
     const wanted = scopes ? withImpliedScopes(scopes) : allowed;
     const refused = wanted.find((scope) => !allowed.includes(scope));
-    if (refused) throw new CellaError('FORBIDDEN', `A token of ${user} made here cannot have the scope ${refused}.`);
+    if (refused) throw new CellaError('FORBIDDEN', `This token for ${user} cannot have the scope ${refused}.`);
     return await this.#creations.run(userId, async () => {
       await this.#checkCount(userId);
       const parts = { id: newId(16), secret: newSecret() };
@@ -120,7 +120,7 @@ export class TokenStore {
   async issue({ id, secret }: TokenParts, token: Omit<StoredToken, 'secretSha256'>): Promise<TokenInfo> {
     const stored = { ...token, secretSha256: digestOf(secret) };
     const made = await this.#tokens.put(id, stored, { ifRevision: 0 });
-    if (made === undefined) throw new CellaError('STORAGE_FAILED', `There is a token ${id} already. Try again.`);
+    if (made === undefined) throw new CellaError('STORAGE_FAILED', `A token ${id} exists already. Try again.`);
     return infoOf(id, stored);
   }
 
@@ -170,7 +170,7 @@ export class TokenStore {
       else count += 1;
     }
     if (count < MOST_TOKENS) return;
-    throw new CellaError('QUOTA_EXCEEDED', `There are ${count} tokens of this user. Revoke some first.`, {
+    throw new CellaError('QUOTA_EXCEEDED', `This user already has ${count} tokens. Revoke some first.`, {
       details: { quota: 'tokens', limit: MOST_TOKENS, used: count },
     });
   }
@@ -199,8 +199,8 @@ function infoOf(
 /** A token would outlive the login that made it. */
 function requireNoLogin({ authMethod }: Principal, user: string): void {
   if (authMethod.kind !== 'login') return;
-  const advice = `With a token: \`cella tokens create\`. Who has none asks an admin: \`cella tokens create --user ${user}\`.`;
-  throw new CellaError('FORBIDDEN', 'A login of a browser cannot make a token.', { advice });
+  const advice = `With a token: \`cella tokens create\`. Without one, ask an admin: \`cella tokens create --user ${user}\`.`;
+  throw new CellaError('FORBIDDEN', 'A browser login cannot create a token.', { advice });
 }
 
 const unknown = (tokenId: string): CellaError =>

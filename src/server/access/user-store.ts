@@ -43,7 +43,7 @@ export class UserStore {
     const at = this.#clock();
     const user = { id: `${name}~${newId(12)}`, name, role, quotas, disabled: false, createdAt: at, updatedAt: at };
     const made = await this.#users.put(name, user, { ifRevision: 0 });
-    if (made === undefined) throw new CellaError('USER_EXISTS', `There is a user ${name} already.`);
+    if (made === undefined) throw new CellaError('USER_EXISTS', `A user ${name} exists already.`);
     return user;
   }
 
@@ -122,11 +122,11 @@ function isNamed({ id }: User, nameOrId: string): boolean {
 
 function notFound(nameOrId: string): CellaError {
   return new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(nameOrId.slice(0, 100))}.`, {
-    advice: 'See them with `cella users list`, or GET /v1/users; `cella users create` makes one.',
+    advice: 'List users with `cella users list`, or GET /v1/users; `cella users create` creates one.',
   });
 }
 
 const untouchable = (): CellaError =>
-  new CellaError('FORBIDDEN', 'The user local stays an enabled admin: its token lies in the data folder.', {
-    advice: 'Leave it as it is; `cella tokens revoke` ends a token of it, and the next start makes another.',
+  new CellaError('FORBIDDEN', 'The user local must stay an enabled admin: its token is in the data folder.', {
+    advice: 'Leave it unchanged. `cella tokens revoke` revokes its token, and the next start creates another.',
   });

@@ -88,7 +88,7 @@ export function endToEndHeaders(headers: IncomingMessage['headersDistinct']): Re
 
 function unanswered(cause: unknown): CellaError {
   const reason = messageOf(cause);
-  const message = `The server that has this session did not answer (${reason}). What was asked of it may have been done.`;
+  const message = `The server that has this session did not answer (${reason}). It may have done what was requested.`;
   return new CellaError('SESSION_ELSEWHERE', message, { cause, details: { retryAfterMs: AGAIN_MS } });
 }
 
@@ -160,7 +160,7 @@ function connect({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>):
   try {
     return new WebSocket(`${url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`, [...protocols], options);
   } catch (cause) {
-    throw new CellaError('INVALID_REQUEST', 'Sec-WebSocket-Protocol: must be different words.', { cause });
+    throw new CellaError('INVALID_REQUEST', 'Sec-WebSocket-Protocol: must be a list of different tokens.', { cause });
   }
 }
 
@@ -173,7 +173,7 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
     try {
       hold.resize(waiting);
     } catch {
-      endBoth(client, owner, CloseCode.tooMuch, 'messages that nobody takes hold too much');
+      endBoth(client, owner, CloseCode.tooMuch, 'unread messages use too much memory');
     }
   };
   pipeFrames(client, owner, { ...options, slow, keep });

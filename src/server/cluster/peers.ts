@@ -211,7 +211,7 @@ export class ClusterPeerMonitor implements Disposable {
     if (idleMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
     // A failure of storage says nothing about other servers.
     if (await this.#options.isAlive(id).catch(() => true)) return;
-    this.#giveUp(id, watch, 'it is no longer there');
+    this.#giveUp(id, watch, 'it has ended');
   }
 
   async #ask(watch: Watch): Promise<void> {

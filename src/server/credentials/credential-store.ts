@@ -71,7 +71,7 @@ export class CredentialStore {
     const { id: userId } = await this.#of(by, user);
     if (await this.#stored.delete(idOf(userId, provider))) return;
     throw new CellaError('NOT_FOUND', `${user} has no credential for ${provider}.`, {
-      advice: 'See them with `cella credentials list`, or GET /v1/credentials.',
+      advice: 'List them with `cella credentials list`, or GET /v1/credentials.',
     });
   }
 
@@ -134,7 +134,7 @@ export class CredentialStore {
       return unseal(sealed, key, { userId, name: provider });
     } catch {
       // The cipher's own message adds nothing.
-      throw unreadable(userId, provider, 'what is stored was changed, or belongs to another user or provider');
+      throw unreadable(userId, provider, 'the stored data was changed, or belongs to another user or provider');
     }
   }
 
@@ -162,7 +162,7 @@ function missing(userId: string, provider: Provider): CellaError {
   const who = userId.split('~', 1)[0];
   return new CellaError('CREDENTIAL_MISSING', `${who} has no key for ${provider} at this server.`, {
     details: { userId, provider },
-    advice: `Set it with \`cella credentials set ${provider}\`; whoever prompts uses a key of their own.`,
+    advice: `Set it with \`cella credentials set ${provider}\`. Every user needs their own key.`,
   });
 }
 

@@ -81,7 +81,7 @@ export class Keyring {
 
 function environmentKeys({ current, old }: EnvironmentKeys): MasterKey[] {
   if (current === undefined) {
-    throw invalid('CELLA_OLD_MASTER_KEY is set, and CELLA_MASTER_KEY, which is to take its place, is not.');
+    throw invalid('CELLA_OLD_MASTER_KEY is set, but CELLA_MASTER_KEY, the new key, is not.');
   }
   const first = keyIn('CELLA_MASTER_KEY', current);
   return old === undefined ? [first] : [first, keyIn('CELLA_OLD_MASTER_KEY', old)];
@@ -91,7 +91,7 @@ function environmentKeys({ current, old }: EnvironmentKeys): MasterKey[] {
 function keyIn(variable: string, text: string): MasterKey {
   const bytes = parseKey(text.trim());
   if (bytes) return masterKeyOf(bytes);
-  throw invalid(`${variable} is no key of 32 bytes in base64 or hex. \`openssl rand -base64 32\` makes one.`);
+  throw invalid(`${variable} is not a key of 32 bytes in base64 or hex. \`openssl rand -base64 32\` creates one.`);
 }
 
 const invalid = (message: string): CellaError =>
@@ -109,7 +109,7 @@ async function readOrMakeKeys(path: string): Promise<Buffer[]> {
   await guarded('write', path, () => createKeys(path, [newKey()]));
   const made = await readKeys(path);
   if (made) return made;
-  throw unusable(path, 'it went away as soon as it was made');
+  throw unusable(path, 'it was removed as soon as it was created');
 }
 
 /** Keeps a file that another process has created: `link`, unlike `rename`, replaces nothing. */
@@ -141,11 +141,11 @@ async function readKeys(path: string): Promise<Buffer[] | undefined> {
   const file = await guarded('read', path, () => readOwnFile(path, { maxBytes: MAX_KEY_FILE_BYTES }));
   if (file.kind === 'missing') return undefined;
   if (file.kind === 'unusable') throw unusable(path, file.reason);
-  if ((file.mode & 0o077) !== 0) throw unusable(path, `others may read it; run: chmod 600 ${path}`);
+  if ((file.mode & 0o077) !== 0) throw unusable(path, `others can read it; run: chmod 600 ${path}`);
   const keys = file.text.split('\n').filter((line) => line.trim() !== '');
   const bytes = keys.map((line) => parseKey(line.trim()));
   const good = bytes.filter((key) => key !== undefined);
-  if (good.length === 0 || good.length < bytes.length) throw unusable(path, 'it holds something that is no key');
+  if (good.length === 0 || good.length < bytes.length) throw unusable(path, 'it contains something that is not a key');
   return good;
 }
 
@@ -160,7 +160,7 @@ function parseKey(text: string): Buffer | undefined {
 function unusable(path: string, why: string): CellaError {
   return new CellaError('CREDENTIAL_UNREADABLE', `The master key in ${path} cannot be used: ${why}.`, {
     details: { path },
-    advice: 'Mend the file or bring back a copy of it, or give the key in CELLA_MASTER_KEY. See docs/gateway.md.',
+    advice: 'Repair the file, restore it from a backup, or set CELLA_MASTER_KEY. See docs/gateway.md.',
   });
 }
 
@@ -204,7 +204,7 @@ export function seal(text: string, { id, bytes }: MasterKey, label: AssociatedDa
 export function unseal({ nonce, box }: Sealed, { bytes }: MasterKey, label: AssociatedData): string {
   const [iv, data] = [Buffer.from(nonce, 'base64'), Buffer.from(box, 'base64')];
   const end = data.length - TAG_BYTES;
-  if (iv.length !== NONCE_BYTES || end < 1) throw new Error('the box is cut');
+  if (iv.length !== NONCE_BYTES || end < 1) throw new Error('the encrypted text is truncated');
   const decipher = createDecipheriv(CIPHER, bytes, iv, { authTagLength: TAG_BYTES });
   decipher.setAAD(associatedBytes(label)).setAuthTag(data.subarray(end));
   return Buffer.concat([decipher.update(data.subarray(0, end)), decipher.final()]).toString('utf8');

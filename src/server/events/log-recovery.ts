@@ -12,7 +12,7 @@ import { toEvent } from './event-stream.ts';
 import { LogState } from './session-log.ts';
 
 const MARKS = 'session-marks';
-const REASON = 'The server ended while the code ran. It is not run again.';
+const REASON = 'The server ended while the code was running. It does not run again.';
 
 export interface RecoveredLog {
   readonly position: LogState;

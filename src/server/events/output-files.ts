@@ -55,7 +55,7 @@ export class OutputFiles {
     const kind = FILE.exec(file)?.[1];
     const path = join(this.#folder, file);
     const facts = kind === undefined ? undefined : await stat(path).catch(() => undefined); // it does not exist
-    if (!facts?.isFile()) throw new CellaError('NOT_FOUND', 'There is no such file, or it is no longer kept.');
+    if (!facts?.isFile()) throw new CellaError('NOT_FOUND', 'There is no such file, or it has been removed.');
     const bytes = facts.size;
     return {
       mediaType: kind === 'json' ? mediaTypes.json : mediaTypes.txt,

@@ -258,7 +258,7 @@ export function executionFailed(execution: string, error: CellaError): SessionEv
 
 function toWriteError(cause: unknown): CellaError {
   if (cause instanceof CellaError) return cause.code === 'LEASE_LOST' ? ownedElsewhere() : cause;
-  return new CellaError('STORAGE_FAILED', `The events of the session cannot be written: ${String(cause)}.`, { cause });
+  return new CellaError('STORAGE_FAILED', `The events of the session cannot be stored: ${String(cause)}.`, { cause });
 }
 
 const BATCH_EVENTS = 500;

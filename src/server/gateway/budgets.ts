@@ -36,7 +36,7 @@ const ofSession: BudgetText = {
   who: 'This session',
   when: '',
   advice:
-    'Go on in another session; what a session may use is for its whole life. The operator sets it with `cella serve --session-budget` and `--session-tokens`.',
+    'Use another session; the budget of a session does not reset. The operator sets it with `cella serve --session-budget` and `--session-tokens`.',
 };
 
 const ofDay: BudgetText = {
@@ -112,19 +112,15 @@ function checkSpent({ who, when, advice }: BudgetText, limits: BudgetLimits, { u
 /** A budget cannot be enforced if the cost is unknown. */
 function unpriced(model: string | undefined): CellaError {
   const price = `${model}=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`;
-  return new CellaError(
-    'MODEL_NOT_ALLOWED',
-    `No price is known for the model ${model}, and there is a budget in USD.`,
-    {
-      details: { model },
-      advice: `Use another model, or let the operator start the server with its price in USD for a million tokens: \`cella serve --price ${price}\`; see docs/gateway.md.`,
-    },
-  );
+  return new CellaError('MODEL_NOT_ALLOWED', `The model ${model} has no price, and there is a budget in USD.`, {
+    details: { model },
+    advice: `Use another model, or ask the operator to set its price in USD per million tokens: \`cella serve --price ${price}\`; see docs/gateway.md.`,
+  });
 }
 
 /** A client that disconnects before the provider reports the usage would not be charged for it. */
 const unbounded = (name: string): CellaError =>
-  new CellaError('INVALID_REQUEST', `How much ${name} refers to is not known beforehand, and there is a budget.`, {
+  new CellaError('INVALID_REQUEST', `${name} refers to content of unknown size, and there is a budget.`, {
     advice: 'Send the conversation itself.',
   });
 

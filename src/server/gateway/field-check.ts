@@ -210,7 +210,7 @@ export function refusedRequest(finding: Finding): CellaError {
 
 /** The error that replaces a refused answer and everything after it. */
 export function refusedAnswer(finding: Finding): CellaError {
-  const message = `The provider of the model failed: its answer has ${described(finding)}, and was held back.`;
+  const message = `The provider of the model failed: its answer has ${described(finding)}, so the gateway did not pass it on.`;
   return new CellaError('PROVIDER_FAILED', message, {
     details: { field: finding.at, lasting: true, heldBack: true },
     advice: HOW_TO_ADD,

@@ -276,13 +276,13 @@ function tell(response: ServerResponse, provider: Provider, error: CellaError): 
 }
 
 const tooManyCalls = (most: number): CellaError =>
-  new CellaError('RATE_LIMITED', `There are ${most} requests of this kind under way.`, {
+  new CellaError('RATE_LIMITED', `There are already ${most} such requests in progress.`, {
     details: { retryAfterMs: 1000 },
   });
 
 const otherWay = (): CellaError =>
   new CellaError('FORBIDDEN', 'This server gives keys to agents just in time, and has no gateway.', {
-    advice: 'The operator chooses the way with `--keys gateway`.',
+    advice: 'The operator can change this with `--keys gateway`.',
   });
 
 /** Throws UNAUTHENTICATED if there is no token, or if there are different tokens. */
@@ -290,10 +290,10 @@ export function presentedToken({ rawHeaders, url = '' }: Pick<IncomingMessage, '
   const shown = new Set([...inHeaders(rawHeaders), ...inQuery(url)]);
   const [token] = shown;
   if (token !== undefined && shown.size === 1) return token;
-  const message = shown.size === 0 ? 'There is no session token.' : 'There are several session tokens that differ.';
+  const message = shown.size === 0 ? 'There is no session token.' : 'The request has several different session tokens.';
   throw new CellaError('UNAUTHENTICATED', message, {
     details: { reason: shown.size === 0 ? 'missing' : 'several' },
-    advice: 'Give the session token in the place of the key, and nowhere else.',
+    advice: 'Send the session token only in place of the key.',
   });
 }
 

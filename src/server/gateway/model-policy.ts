@@ -62,7 +62,7 @@ function addedOf(lines: readonly string[]): Record<Provider, Set<string>> {
     if (!/^[\w.@-]{1,100}$/.test(text))
       throw invalid('A name of --provider-field has other characters than letters, digits, _ . @ -.');
     if (VERDICT.test(text))
-      throw invalid(`--provider-field does not take "${text}": no provider decides in the place of a person.`);
+      throw invalid(`--provider-field does not accept "${text}": providers cannot decide in place of a person.`);
     added[provider].add(text);
   }
   return added;

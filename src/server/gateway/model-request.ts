@@ -63,12 +63,13 @@ export async function readModelRequest(
   const members = await readMembers(request, rules, watch);
   const body = parseBody(members);
   const model = route.model ?? body.model;
-  if (model === undefined) throw invalidBody('The body names no model.');
+  if (model === undefined) throw invalidBody('The body has no model.');
   // Gemini also accepts the name of a resource.
   const otherModels = [...watch.models].map((name) => name.replace(/^models\//, ''));
   if (!mayReach && [model, ...otherModels].some((name) => SEARCHING.test(name)))
     throw refusedRequest({ kind: 'remote', at: 'model' });
-  if (body.background === true) throw invalidBody('What runs in the background cannot be counted, and is not taken.');
+  if (body.background === true)
+    throw invalidBody('Background requests are not allowed, because their usage cannot be counted.');
   const referred = storedContextIn(route.format, members.values);
   const streamed = route.streams ?? body.stream === true;
   return {
@@ -85,7 +86,7 @@ export async function readModelRequest(
 function parseBody(members: JsonMembers): Body {
   const parsed = Body.safeParse(members.values([...Object.keys(Body.shape), ...OUTPUT_FIELDS]));
   if (parsed.success) return parsed.data;
-  throw invalidBody(`The body cannot be used: ${firstProblem(parsed.error)}.`);
+  throw invalidBody(`Invalid body: ${firstProblem(parsed.error)}.`);
 }
 
 /** A stream of chat completions reports its usage only if the request asks for it. */
@@ -210,10 +211,10 @@ export async function readMembers(request: IncomingMessage, room: BodyLimits, wa
   });
   // Two parsers may read invalid UTF-8 differently.
   if (!scan.end() || !isUtf8(bytes)) throw noJson();
-  if (!scan.isObject) throw invalidBody('The body is no object.');
+  if (!scan.isObject) throw invalidBody('The body is not an object.');
   const found = named(bytes, scan.members);
   const read = ({ value: [from, to] }: JsonMember, name: string): unknown => {
-    if (to - from > MOST_VALUE_BYTES) throw invalidBody(`The body cannot be used: ${name} is too long.`);
+    if (to - from > MOST_VALUE_BYTES) throw invalidBody(`Invalid body: ${name} is too long.`);
     return JSON.parse(bytes.toString('utf8', from, to));
   };
   return {
@@ -239,7 +240,7 @@ function named(bytes: Buffer, members: readonly JsonMember[]): Map<string, JsonM
     const [from, to] = member.key;
     if (to - from > MOST_KEY_BYTES) throw invalidBody('The body has a key that is too long.');
     const name: string = JSON.parse(bytes.toString('utf8', from, to));
-    if (found.has(name)) throw invalidBody('The body has a key twice.');
+    if (found.has(name)) throw invalidBody('The body has a duplicate key.');
     found.set(name, member);
   }
   return found;
@@ -287,6 +288,6 @@ export const invalidBody = (message: string): CellaError =>
   new CellaError('INVALID_REQUEST', message, { advice: 'Send it as the provider documents it.' });
 
 /** A parser's own message would contain a piece of the body. */
-const noJson = (): CellaError => invalidBody('The body is no JSON, or is too deep, or has too many keys.');
+const noJson = (): CellaError => invalidBody('The body is not JSON, is nested too deeply, or has too many keys.');
 
-const brokeOff = (): CellaError => new CellaError('ABORTED', 'The request broke off.');
+const brokeOff = (): CellaError => new CellaError('ABORTED', 'The request is incomplete.');

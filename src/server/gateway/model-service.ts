@@ -64,7 +64,7 @@ export class ModelService implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.gateway[Symbol.asyncDispose]();
     for (const [usageOf, { models: _models, ...counts }] of await this.usage.settle()) {
-      this.#log?.error({ usageOf, ...counts }, 'usage of models that could not be written down');
+      this.#log?.error({ usageOf, ...counts }, 'model usage that could not be stored');
     }
   }
 }
@@ -82,7 +82,7 @@ async function releaseKey(
 ): Promise<string> {
   const { userId } = await tokens.check(token, expected);
   if (keys === 'just-in-time') return await credentials.reveal(userId, provider);
-  throw new CellaError('FORBIDDEN', 'Keys are not given out here: models are reached through the gateway.', {
+  throw new CellaError('FORBIDDEN', 'This server does not give out keys: agents reach models through the gateway.', {
     advice: 'Call the model at the gateway, with the session token as its key; see docs/gateway.md.',
   });
 }

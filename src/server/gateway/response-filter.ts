@@ -362,7 +362,7 @@ function onOneLine(json: string): string {
 }
 const BREAKS = ['\u0085', '\u2028', '\u2029'].map((each) => Buffer.from(each));
 
-const hasKey = () => heldBack('its answer holds the key');
-const notWhole = () => providerFailed('its answer is not what this provider answers, or is not whole');
-const noJson = () => providerFailed('an event of its stream is no JSON');
+const hasKey = () => heldBack('its answer contains the key');
+const notWhole = () => providerFailed('its answer is incomplete or not in the format of this provider');
+const noJson = () => providerFailed('an event of its stream is not JSON');
 const otherName = () => heldBack('an event of its stream has another name than its data');

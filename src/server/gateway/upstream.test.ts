@@ -51,7 +51,7 @@ test('an unreachable provider is tried again after each pause, and is then repor
   using hasty = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: [1, 1] });
   await expect(hasty.send(outgoing)).rejects.toMatchObject({
     code: 'PROVIDER_FAILED',
-    message: expect.stringContaining('it cannot be reached (ECONNREFUSED), in 3 tries'),
+    message: expect.stringContaining('it cannot be reached (ECONNREFUSED), after 3 attempts'),
     details: { lasting: true },
   });
   using patient = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: Array(200).fill(20) });

@@ -82,7 +82,7 @@ export class Upstream implements Disposable {
         case 'unreached': {
           const pauseMs = pausesMs[tries - 1];
           if (pauseMs === undefined)
-            throw permanentFailure(`it cannot be reached (${outcome.code}), in ${tries} tries`);
+            throw permanentFailure(`it cannot be reached (${outcome.code}), after ${tries} attempts`);
           await pause(pauseMs, outgoing.signal);
         }
       }
@@ -172,7 +172,7 @@ export const permanentFailure = (why: string): CellaError =>
 
 /** An answer that must not reach the agent. It is also logged as a refused attack. */
 export const heldBack = (why: string): CellaError =>
-  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}, and was held back.`, {
+  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}, so the gateway did not pass it on.`, {
     details: { lasting: true, heldBack: true },
   });
 
@@ -258,7 +258,7 @@ async function* inTime(answer: IncomingMessage, idleMs: number, signal: AbortSig
     }
   } catch (error) {
     if (signal.aborted) throw callerGone();
-    throw error instanceof CellaError ? error : providerFailed('it broke off in the middle of its answer');
+    throw error instanceof CellaError ? error : providerFailed('it closed the connection in the middle of its answer');
   } finally {
     answer.destroy();
   }
@@ -275,7 +275,7 @@ function slowReaderTimeout(mostMs: number, signal: AbortSignal): (response: Serv
     try {
       await once(response, 'drain', { signal: AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(leftMs))]) });
     } catch {
-      throw new CellaError('ABORTED', 'The agent takes the answer too slowly, or not at all.');
+      throw new CellaError('ABORTED', 'The agent reads the answer too slowly, or not at all.');
     }
     leftMs = Math.max(0, leftMs - (performance.now() - began));
   };
@@ -299,8 +299,7 @@ export function responseKind(answer: IncomingMessage): ResponseKind {
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') throw refused('its answer is compressed');
   const streamed = isStream(type);
   const good = status < 300;
-  if (good && !streamed && !/^application\/json\b/i.test(type))
-    throw refused('it answered with something else than JSON');
+  if (good && !streamed && !/^application\/json\b/i.test(type)) throw refused('its answer is not JSON');
   return { streamed, good };
 }
 

@@ -128,7 +128,7 @@ export function makeApp({ hosts, log, metrics, requestAudit, forwardSigner }: Ap
     errorAnswer(
       c,
       new CellaError('NOT_FOUND', `There is no ${c.req.method} ${c.req.path.slice(0, 200)}.`, {
-        advice: '/docs tells every route, and so does /openapi.json.',
+        advice: '/docs and /openapi.json list every route.',
       }),
     ),
   );
@@ -148,12 +148,12 @@ function checkHostAndOrigin(c: RequestContext, hosts: HostHeaderRules): CellaErr
   const host = c.req.header('host');
   const name = hostProblem(host, hosts);
   if (name !== undefined) {
-    const advice = 'Ask it by its address, or let it go by the name: `cella serve --allow-host NAME`.';
+    const advice = 'Use its address, or allow the name: `cella serve --allow-host NAME`.';
     return new CellaError('FORBIDDEN', name, { advice });
   }
   // The server that forwarded the request has checked its Origin.
   const page = c.get('forwardMark') ? undefined : originProblem(c.req.header('origin'), host);
-  const advice = 'Ask from a page of the server itself, or from a program: that sends no Origin.';
+  const advice = 'Use a page of the server itself, or a program, which sends no Origin.';
   return page === undefined ? undefined : new CellaError('FORBIDDEN', page, { advice });
 }
 
@@ -193,11 +193,11 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 /** What is wrong with the Host header. Rejects unknown names, which protects against DNS rebinding. */
 export function hostProblem(host: string | undefined, { loopback, names }: HostHeaderRules): string | undefined {
   const name = nameOf(host);
-  if (name === undefined) return 'The Host header is missing, or no host.';
+  if (name === undefined) return 'The Host header is missing or invalid.';
   if (LOOPBACK.has(name) || names.includes(name)) return undefined;
   // DNS rebinding works only with names, not with addresses.
   if (!loopback && isIP(name.replace(/^\[|\]$/g, '')) !== 0) return undefined;
-  return `This server does not go by the name ${JSON.stringify(name.slice(0, 100))}.`;
+  return `This server does not accept the host name ${JSON.stringify(name.slice(0, 100))}.`;
 }
 
 /** What is wrong with the Origin header: only the server's own pages may send requests. Programs send no Origin. */

@@ -51,7 +51,7 @@ export async function readJson(request: Request, limitBytes: number, hold: ByteR
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CellaError('INVALID_REQUEST', 'The body is no JSON.', { cause });
+    throw new CellaError('INVALID_REQUEST', 'The body is not JSON.', { cause });
   }
 }
 
@@ -103,14 +103,14 @@ async function* whileThere(body: ReadableStream<Uint8Array>): AsyncGenerator<Uin
 }
 
 function brokeOff(cause: unknown): never {
-  throw new CellaError('ABORTED', 'The body broke off.', { cause });
+  throw new CellaError('ABORTED', 'The body is incomplete.', { cause });
 }
 
 /** Scanning and parsing a large body takes time, so each step waits for a free turn of the event loop. */
 async function checkCheapToParse(json: Uint8Array): Promise<void> {
   if (json.length > SMALL) await ownTurn();
   if (!(await inTurns(scanInSteps(json, MOST_CLIENT_EFFORT))))
-    throw new CellaError('TOO_LARGE', 'The body has too many parts, or is too deep.');
+    throw new CellaError('TOO_LARGE', 'The body has too many parts or levels.');
 }
 
 function tooLarge(limitBytes: number): CellaError {

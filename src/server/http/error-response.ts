@@ -20,7 +20,7 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
   if (reason !== undefined) {
     return new CellaError('STORAGE_FAILED', `The server cannot read or write its files: ${reason}.`, { cause: error });
   }
-  return new CellaError('INTERNAL', `Something went wrong here; the log tells more of request ${requestId}.`, {
+  return new CellaError('INTERNAL', `Unexpected error. The server’s log has details for request ${requestId}.`, {
     cause: error,
     details: { requestId },
   });
@@ -28,7 +28,7 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
 
 export function invalidRequest(error: z.ZodError): CellaError {
   const problems = describeProblems(error);
-  return new CellaError('INVALID_REQUEST', `The request cannot be used: ${problems.join('; ')}.`, {
+  return new CellaError('INVALID_REQUEST', `Invalid request: ${problems.join('; ')}.`, {
     details: { problems },
   });
 }

@@ -78,7 +78,7 @@ async function* toStreamed(events: AsyncIterable<object>, closing: AbortSignal):
     if (!closing.aborted) yield { data: { type: 'error', ...errorBody(toCellaError(error, '-')) } };
   }
   if (!closing.aborted) return;
-  yield { data: { type: 'error', ...errorBody(drainingError('Read on from the last number you have.')) } };
+  yield { data: { type: 'error', ...errorBody(drainingError('Continue with the last number that you have.')) } };
 }
 
 /** Why the client is no longer authorized. Undefined if it is. */

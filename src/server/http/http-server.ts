@@ -161,9 +161,9 @@ async function startListening(server: Server, listen: () => unknown, where: stri
 function problemOf({ code, message }: NodeJS.ErrnoException): string {
   switch (code) {
     case 'EADDRINUSE':
-      return 'another program does. End that one, or choose another port with --port; 0 is any that is free';
+      return 'another program uses it. End that program, or choose another port with --port; 0 picks a free one';
     case 'EACCES':
-      return 'this user may not. Choose a port above 1023 with --port';
+      return 'this user has no permission. Choose a port above 1023 with --port';
     case 'EADDRNOTAVAIL':
       return 'this machine has no such address. Choose another with --host';
     default:
@@ -269,7 +269,9 @@ export function createNodeServer(parts: NodeServerOptions): Server {
 async function refusalResponse(response: Response): Promise<Response> {
   if (response.status >= 400) return response;
   await response.body?.cancel();
-  return errorResponse(new CellaError('INVALID_REQUEST', 'This is no WebSocket: ask without an upgrade.'));
+  return errorResponse(
+    new CellaError('INVALID_REQUEST', 'This is not a WebSocket: send the request without an upgrade.'),
+  );
 }
 
 async function refuse(socket: Duplex, response: Response): Promise<void> {

@@ -129,7 +129,7 @@ const STREAM_TYPES = ['application/x-ndjson', 'text/event-stream'];
 function headersOf({ stream }: Route): JsonObject {
   if (!stream) return {};
   const description =
-    'Of a stream: after so many milliseconds without an item, an empty line or a comment is sent as a sign of life.';
+    'Of a stream: after this many milliseconds without an item, the server sends an empty line or a comment as a heartbeat.';
   return { headers: { [HEARTBEAT_HEADER]: { description, schema: { type: 'integer' } } } };
 }
 

@@ -284,7 +284,7 @@ function withFewNames(body: unknown): unknown {
   const check = (value: unknown, part: string) => {
     const count = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).length : 0;
     if (count <= MOST_NAMES) return;
-    throw new CellaError('INVALID_REQUEST', `${part} has ${count} names, and may have ${MOST_NAMES} at most.`);
+    throw new CellaError('INVALID_REQUEST', `${part} has ${count} names; the limit is ${MOST_NAMES}.`);
   };
   check(body, 'The body');
   if (typeof body === 'object' && body !== null) {
@@ -366,7 +366,8 @@ function bearerOf(c: RequestContext): string | undefined {
   const header = c.req.header('authorization');
   if (header === undefined) return undefined;
   const [, token] = /^Bearer +(\S+) *$/i.exec(header) ?? [];
-  if (token === undefined) throw new CellaError('UNAUTHENTICATED', 'The Authorization header holds no bearer token.');
+  if (token === undefined)
+    throw new CellaError('UNAUTHENTICATED', 'The Authorization header contains no bearer token.');
   return token;
 }
 

@@ -134,7 +134,7 @@ export class SessionSocket {
     } catch (error) {
       const failure = toCellaError(error, '-');
       if (failure.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-      if (failure.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer good');
+      if (failure.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer valid');
       else await this.#connection.outbox.send({ type: 'error', id, ...errorBody(failure) });
     }
   }

@@ -96,7 +96,7 @@ export class SocketConnection {
 
   /** Whether the client is still authorized. Closes the connection if not. */
   async check(): Promise<boolean> {
-    if (await whyForbidden(this.#options.reauthorize)) this.close(CloseCode.refused, 'the token is no longer good');
+    if (await whyForbidden(this.#options.reauthorize)) this.close(CloseCode.refused, 'the token is no longer valid');
     return !this.over.aborted;
   }
 
@@ -277,7 +277,7 @@ export function limitPartialMessages(client: WebSocket, connection: Duplex, hold
     try {
       hold.resize(unfinished.after(piece));
     } catch {
-      client.close(CloseCode.tooMuch, 'messages without an end hold too much');
+      client.close(CloseCode.tooMuch, 'unfinished messages use too much memory');
       // Discard whatever else the client sends, and do not wait for its close frame.
       connection.removeAllListeners('data');
       connection.resume();

@@ -47,7 +47,7 @@ export class PermissionRecords {
     const found = await this.#records.get(this.#id(id));
     if (found) return found.value;
     throw new CellaError('NOT_FOUND', `The session has no permission ${JSON.stringify(id.slice(0, 100))}.`, {
-      advice: 'See what waits with `cella permissions list`, or GET /v1/sessions/:id/permissions.',
+      advice: 'List pending requests with `cella permissions list`, or GET /v1/sessions/:id/permissions.',
     });
   }
 

@@ -58,7 +58,7 @@ export class PermissionRuleStore {
     const same = there.find((rule) => rule.tool === tool && rule.pattern === pattern && rule.definition === definition);
     if (same) return same;
     if (there.length >= MAX_RULES) {
-      throw new CellaError('QUOTA_EXCEEDED', `There are ${MAX_RULES} rules already.`, { details: { most: MAX_RULES } });
+      throw new CellaError('QUOTA_EXCEEDED', `There are already ${MAX_RULES} rules.`, { details: { most: MAX_RULES } });
     }
     const session = 'session' in this.#of ? { session: this.#of.session } : {};
     const about = definition === undefined ? {} : { definition };

@@ -68,9 +68,9 @@ interface SessionPermissionsParts {
   readonly definition: { readonly settings: Pick<SessionInfo['settings'], 'permissionTimeoutMs' | 'inputTimeoutMs'> };
 }
 
-const NOBODY = 'nobody is there to ask';
-const TOO_LONG = 'what it would do is too long to be shown to anybody';
-const TOO_MANY = 'too many requests wait already';
+const NOBODY = 'nobody can be asked';
+const TOO_LONG = 'its request is too long to show';
+const TOO_MANY = 'too many requests are already pending';
 /** Pending requests of one session. */
 const MOST_WAITING = 100;
 
@@ -145,7 +145,7 @@ export class SessionPermissions {
     if (!found) throw alreadyResolved(await this.get(id));
     const { waiting, rule } = found;
     if (given.decision === 'deny') {
-      const { reason = 'the person who was asked did not allow it' } = given;
+      const { reason = 'the person denied it' } = given;
       if (waiting.resolve({ outcome: 'denied', reason, by })) return await waiting.written;
       throw alreadyResolved(await waiting.written);
     }
@@ -303,7 +303,7 @@ interface AskOptions {
 function patternForRule(given: string | undefined, subject: RuleTarget | undefined): string {
   const pattern = given ?? (subject && exactPattern(subject.text));
   if (!subject || pattern === undefined) {
-    throw new CellaError('INVALID_REQUEST', 'There can be no rule for this request: allow it once.');
+    throw new CellaError('INVALID_REQUEST', 'No rule can match this request. Allow it once.');
   }
   checkPattern(pattern);
   if (matches(pattern, subject)) return pattern;

@@ -108,7 +108,7 @@ function exceeded(quota: keyof Quotas, limit: number, used: number, asked: numbe
   const has = Number.isFinite(used) ? used : 'more than can be counted';
   return new CellaError(
     'QUOTA_EXCEEDED',
-    `This user may have ${limit} ${words[quota]}, has ${has} and asks for ${asked} more.`,
+    `The quota of this user is ${limit} ${words[quota]}; ${has} are used, and ${asked} more are needed.`,
     { details: { quota, limit, used, asked, retryAfterMs } },
   );
 }

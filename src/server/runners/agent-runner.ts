@@ -182,7 +182,7 @@ export class AgentRunner {
         await this.#checkToken();
         if (this.#state.kind !== 'dead') this.#pingLater();
       } catch (cause) {
-        this.#die(new CellaError('RUNNER_FAILED', 'The runner does not answer any more.', { cause }));
+        this.#die(new CellaError('RUNNER_FAILED', 'The runner no longer answers.', { cause }));
       }
     }, pingEveryMs).unref();
   }

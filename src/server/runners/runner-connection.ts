@@ -225,7 +225,7 @@ export class RunnerConnection {
       .handle(GetApiKey, async ({ provider, ...claim }) => {
         const { turn } = await this.#admit(claim);
         if (keyFor) return await keyFor({ turn, token: claim.session_token, provider, runner: runnerId });
-        throw new CellaError('FORBIDDEN', 'Keys stay behind the gateway.', {
+        throw new CellaError('FORBIDDEN', 'This server keeps keys in the gateway.', {
           advice: 'Use the gateway with the session token as the key.',
         });
       })
@@ -248,7 +248,7 @@ export class RunnerConnection {
       this.#peer.call(PermissionResolved, { turn_id: turn.id, request_id: first, ...decision }).catch(() => {});
     void decided.then(
       (resolution) => tell(toDecision(resolution)),
-      () => tell({ outcome: 'denied', reason: 'The permission could not be asked for.' }),
+      () => tell({ outcome: 'denied', reason: 'The permission request failed.' }),
     );
     return { request_id: first };
   }
@@ -262,7 +262,7 @@ export class RunnerConnection {
   #claimed(claim: TurnClaim): ActiveTurn {
     return this.#guarded(() => {
       this.#limit.count({ messages: 1 });
-      if (!this.#current) throw protocolViolation('spoke for a turn, but has none');
+      if (!this.#current) throw protocolViolation('sent a message for a turn, but has none');
       this.#current.checkClaim(claim);
       return this.#current;
     });
@@ -343,7 +343,7 @@ export class ActiveTurn {
     if (session_id !== this.turn.session.id) throw forged('session');
     if (turn_id !== this.turn.id) throw forged('turn');
     if (!sameText(session_token, this.token)) throw forged('token');
-    if (this.#completed) throw protocolViolation('spoke for a turn after its completion');
+    if (this.#completed) throw protocolViolation('sent a message for a turn after its completion');
   }
 
   /** Resolves when it is durable. Events go out in the order in which they came. `allowed`: whether it may still speak. */
@@ -367,7 +367,8 @@ export class ActiveTurn {
   /** The reply to the prompt must match the completion. Only the server knows what it has interrupted. */
   checkReport({ status, message_count }: TurnReport): void {
     const { count } = this.#order;
-    if (message_count !== count) throw protocolViolation(`counts ${message_count} messages of its turn, ${count} came`);
+    if (message_count !== count)
+      throw protocolViolation(`counted ${message_count} messages of its turn, but ${count} arrived`);
     if (status === 'interrupted') throw protocolViolation('reported its turn as interrupted');
     if (this.#completed && this.#completed.status !== status)
       throw protocolViolation('reported two results of one turn');
@@ -379,7 +380,7 @@ function protocolViolation(what: string): CellaError {
 }
 
 function forged(what: string): CellaError {
-  return protocolViolation(`spoke for a ${what} that is not its own`);
+  return protocolViolation(`sent a message for another ${what}`);
 }
 
 function sameText(one: string, other: string): boolean {

@@ -168,7 +168,7 @@ async function openLocal(
 
 function noEnvironment(): CellaError {
   return new CellaError('CAPABILITY_MISSING', 'Agents cannot work in a session with the executor `in-process`.', {
-    advice: 'Make a session with `executor: "subprocess"` or `"container"`.',
+    advice: 'Create a session with `executor: "subprocess"` or `"container"`.',
   });
 }
 

@@ -86,7 +86,7 @@ export class IdempotencyStore {
     try {
       return ExecutionResult.parse(await parseOwnJson(await this.#outputs.readBytes(outcome.file)));
     } catch (cause) {
-      const message = 'The code has ended, and its result is no longer kept here.';
+      const message = 'The code has ended, and its result has been removed.';
       throw new CellaError('EXECUTION_LOST', message, { cause, details: { execution } });
     }
   }
@@ -130,7 +130,7 @@ export class IdempotencyStore {
 }
 
 function lost({ execution }: IdempotencyRecord, { code, message }: CellaError): CellaError {
-  return new CellaError('EXECUTION_LOST', `The code did not come to its end: ${message}`, {
+  return new CellaError('EXECUTION_LOST', `The code did not finish: ${message}`, {
     details: { execution, code },
   });
 }

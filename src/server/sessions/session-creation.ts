@@ -145,6 +145,6 @@ function isForeign({ ownerId, unconfirmed }: SessionDefinition, maker: string): 
 }
 
 function conflict({ id, agentKey }: SessionDefinition): CellaError {
-  const message = `There is a session for the key ${JSON.stringify(agentKey)} already.`;
+  const message = `A session for the key ${JSON.stringify(agentKey)} exists already.`;
   return new CellaError('SESSION_CONFLICT', message, { details: { session: id } });
 }

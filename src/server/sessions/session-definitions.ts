@@ -68,7 +68,7 @@ export function checkSameSettings(there: SessionDefinition, wanted: SessionDefin
     if (written[option] !== undefined && !isDeepStrictEqual(there[option], wanted[option])) problems.push(option);
   }
   if (problems.length === 0) return;
-  const message = `There is a session for the key ${JSON.stringify(there.agentKey)} with other options: ${problems.join(', ')}.`;
+  const message = `A session for the key ${JSON.stringify(there.agentKey)} exists with other options: ${problems.join(', ')}.`;
   throw new CellaError('SESSION_CONFLICT', message, { details: { session: there.id, options: problems } });
 }
 

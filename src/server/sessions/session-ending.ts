@@ -158,6 +158,6 @@ export function isHeldByOther(error: unknown): boolean {
 
 /** Nothing starts until it is known who holds the lock. */
 export function ownershipUncertain(): CellaError {
-  const message = 'Storage has not answered for so long that another server may have this session by now.';
+  const message = 'Storage has not answered for so long that another server may have taken over this session.';
   return new CellaError('STORAGE_UNREACHABLE', message, { details: { retryAfterMs: RETRY_AFTER_MS } });
 }

@@ -290,7 +290,7 @@ export class SessionExecutions {
 }
 
 function cancelledError(): CellaError {
-  return new CellaError('ABORTED', 'The execution was taken back before it began.');
+  return new CellaError('ABORTED', 'The execution was cancelled before it began.');
 }
 
 interface InputAnswer {
@@ -320,7 +320,7 @@ class PendingInputRequests {
   ): Promise<void> {
     const execution = this.#pending.get(id);
     if (execution === undefined || !session) {
-      throw new CellaError('INPUT_NOT_PENDING', `No input() waits for an answer with the number ${id}.`);
+      throw new CellaError('INPUT_NOT_PENDING', `No input() is waiting for an answer with the id ${id}.`);
     }
     // Before the first await: a second answer must find nothing.
     this.#pending.delete(id);

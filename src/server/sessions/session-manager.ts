@@ -88,7 +88,7 @@ export class SessionManager implements AsyncDisposable {
       ...limits,
       pool: new KernelPool({ ...pool, idleMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
-      queuedBytes: new ByteLimit(MOST_QUEUED_BYTES, 'Code and prompts that wait or run'),
+      queuedBytes: new ByteLimit(MOST_QUEUED_BYTES, 'Queued and running code and prompts'),
       draining: () => this.#draining,
       refetch: async (definition) => await this.#recorded(await this.#definitions.refetch(definition)),
       refused: ({ id, ownerId }, refusal) => refused?.({ ...refusal, userId: ownerId, session: id }),

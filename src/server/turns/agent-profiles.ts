@@ -36,12 +36,12 @@ export class AgentProfiles {
     const stored: NamedProfile = { name, updatedAt: Date.now(), profile };
     const size = Buffer.byteLength(JSON.stringify(stored));
     if (size > MOST_CHARACTERS) {
-      throw new CellaError('TOO_LARGE', `A profile may have ${MOST_CHARACTERS} bytes, and this one has ${size}.`);
+      throw new CellaError('TOO_LARGE', `A profile can have at most ${MOST_CHARACTERS} bytes; this one has ${size}.`);
     }
     return await this.#writes.run(userId, async () => {
       const others = (await this.list(userId)).filter((one) => one.name !== name);
       if (others.length >= MOST_PROFILES) {
-        throw new CellaError('QUOTA_EXCEEDED', `You have ${MOST_PROFILES} profiles already.`, {
+        throw new CellaError('QUOTA_EXCEEDED', `You already have ${MOST_PROFILES} profiles.`, {
           advice: 'Delete one that is no longer needed.',
         });
       }
@@ -62,7 +62,7 @@ export class AgentProfiles {
 }
 
 function missing(name: string): CellaError {
-  const advice = 'See yours with `cella profiles list`, or GET /v1/profiles.';
+  const advice = 'List yours with `cella profiles list`, or GET /v1/profiles.';
   return new CellaError('NOT_FOUND', `You have no profile ${name}.`, { advice });
 }
 

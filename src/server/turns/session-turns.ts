@@ -187,7 +187,7 @@ export class SessionTurns {
       const { revision, text } = found;
       return { agent: last.agent, conversation: last.conversation, revision, text };
     }
-    throw new CellaError('NOT_FOUND', 'The session has no such conversation, or it is no longer kept.');
+    throw new CellaError('NOT_FOUND', 'The session has no such conversation, or it has been removed.');
   }
 
   /** Whether a turn runs or waits. */

@@ -47,7 +47,7 @@ export class TurnRecords {
   async get(turn: string): Promise<TurnInfo> {
     const record = await this.find(turn);
     if (record) return record;
-    throw new CellaError('NOT_FOUND', `The session has no turn ${turn}, or it is no longer kept.`);
+    throw new CellaError('NOT_FOUND', `The session has no turn ${turn}, or it has been removed.`);
   }
 
   async page({

@@ -265,7 +265,7 @@ export function refused(where: string, message: string): CellaError {
   const [word = ''] = message.split(' ', 1);
   const advice: Record<string, string> = {
     OOM: ' Give the server more memory (maxmemory).',
-    MISCONF: ' It cannot save to its disk: look at its log.',
+    MISCONF: ' It cannot save to its disk: check its log.',
     READONLY: ' It is a replica: use the address of the primary.',
   };
   return new CellaError('STORAGE_FAILED', `Redis refused a command at ${where}: ${message}.${advice[word] ?? ''}`, {
@@ -312,7 +312,7 @@ function versionProblems(facts: ServerFacts): string[] {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const [oldestMajor, oldestMinor] = OLDEST;
   if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return [];
-  return [`has version ${version}, and Cella needs ${OLDEST.join('.')} or later. Install a newer one.`];
+  return [`has version ${version}; Cella needs ${OLDEST.join('.')} or later. Install a newer one.`];
 }
 
 async function restartProblems(connection: RedisConnection, facts: ServerFacts): Promise<string[]> {
@@ -320,10 +320,11 @@ async function restartProblems(connection: RedisConnection, facts: ServerFacts):
   const advice = 'Set `appendonly yes` in its configuration.';
   const saves = await savePoints(connection);
   if (saves === undefined) {
-    return [`keeps no log of what is written to it, and does not tell whether it saves at all. ${advice}`];
+    return [`has no append-only file, and does not report whether it saves. ${advice}`];
   }
-  if (saves === '') return [`would lose everything when it restarts: it neither keeps a log nor saves. ${advice}`];
-  return [`would lose the last minutes when it crashes: it only saves now and then (save ${saves}). ${advice}`];
+  if (saves === '')
+    return [`would lose everything in a restart: it neither has an append-only file nor saves. ${advice}`];
+  return [`would lose the last minutes in a crash: it saves only from time to time (save ${saves}). ${advice}`];
 }
 
 /** Undefined if the server does not permit this query. */
@@ -342,7 +343,5 @@ async function savePoints(connection: RedisConnection): Promise<string | undefin
 function evictionProblems(facts: ServerFacts): string[] {
   const policy = facts.get('maxmemory_policy') ?? 'noeviction';
   if (Number(facts.get('maxmemory') ?? 0) === 0 || policy === 'noeviction') return [];
-  return [
-    `throws keys away when its memory is full (maxmemory-policy ${policy}). Set \`maxmemory-policy noeviction\`.`,
-  ];
+  return [`evicts keys when its memory is full (maxmemory-policy ${policy}). Set \`maxmemory-policy noeviction\`.`];
 }

@@ -44,18 +44,18 @@ function parseUrl(url: unknown): string {
   const expected =
     'write it as redis://host:6379, or rediss:// for TLS, with user:password@ and /database where needed';
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined;
-  if (!parsed) throw invalid(`The address of the Redis server is not a url: ${expected}`);
+  if (!parsed) throw invalid(`The address of the Redis server is not a URL: ${expected}`);
   const { protocol, hostname, host, pathname, search, hash } = parsed;
   if (!['redis:', 'rediss:'].includes(protocol)) {
     throw invalid(`The address of the Redis server does not begin with redis:// or rediss://: ${expected}`);
   }
-  if (hostname === '') throw invalid(`The address of the Redis server names no host: ${expected}`);
+  if (hostname === '') throw invalid(`The address of the Redis server has no host: ${expected}`);
   if (!/^\/?\d{0,5}$/.test(pathname) || search || hash) {
-    throw invalid(`The address of the Redis server ends in something that is no database number: ${expected}`);
+    throw invalid(`The address of the Redis server does not end in a database number: ${expected}`);
   }
   if (!decodable(parsed.username) || !decodable(parsed.password)) {
     throw invalid(
-      'The user or password in the address of the Redis server holds a % that is not followed by two digits',
+      'The user or password in the address of the Redis server contains a % that is not followed by two digits',
     );
   }
   return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
@@ -200,5 +200,5 @@ export async function* readOrder(redis: RedisCommands, key: string): AsyncGenera
 }
 
 function strange(reply: unknown): CellaError {
-  return new CellaError('STORAGE_FAILED', `Redis answered with something else than was asked for (${typeof reply}).`);
+  return new CellaError('STORAGE_FAILED', `Redis sent an unexpected reply (${typeof reply}).`);
 }

@@ -57,7 +57,7 @@ export function chatShell({ chat, sendHere, open, leave }: Chats): void {
     it.each([
       ['its exit code', '/sh exit 7', '[exit code 7]'],
       ['its signal', '/sh kill -9 $$', '[ended by SIGKILL]'],
-      ['that there is no such program', '/sh no-such-program', '[exit code 127]'],
+      ['that the program does not exist', '/sh no-such-program', '[exit code 127]'],
       ['an unclosed quote', '/sh echo "unclosed', 'Unterminated quoted string'],
       ['a command that is too long', `/sh ${'x'.repeat(200_000)}`, 'This command has 200000 bytes'],
       ['a null byte', '/sh a\0b', 'null byte'],

@@ -37,7 +37,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
     it('says when there is nothing left', async () => {
       const { code, out, err } = await chat('/py x = 1', '/undo', '/undo', '/py "on"', '/undo', '/undo', '/undo');
       expect([code, out]).toEqual([1, "'on'\n"]);
-      expect(err.match(/nothing left to undo: a chat can take back its last 5 cells/g)).toHaveLength(3);
+      expect(err.match(/nothing left to undo: a chat can undo its last 5 cells/g)).toHaveLength(3);
       expect(err).toContain('/checkpoint NAME');
     });
 

@@ -50,7 +50,7 @@ export function depsFaults(): void {
       { name: 'no-such-package', reason: /No matching distribution found for no-such-package/ },
       { name: 'breaks-halfway', reason: /Bad CRC-32 for file 'halfway_two.py'/ },
       { name: 'needs-missing', reason: /No matching distribution found for not-there/ },
-      { name: 'takes-our-name', reason: /cannot be kept/ },
+      { name: 'takes-our-name', reason: /cannot be stored/ },
       { name: 'source-only', reason: /No matching distribution found for source-only/ },
       { name: 'tiny-b>=9', reason: /from versions: 1\.0\.0, 2\.1\.0/ },
     ];

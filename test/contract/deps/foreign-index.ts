@@ -76,7 +76,7 @@ export function foreignIndex(): void {
       place.index.about = () => ({ sha256: 'ab'.repeat(32) });
       const { failure, names } = await install(place, 'tiny-b');
       expect(failure?.reason).toContain(
-        'tiny_b-2.1.0-py3-none-any.whl is not what the package index promised: its hash differs',
+        'tiny_b-2.1.0-py3-none-any.whl differs from what the package index said: its hash is different',
       );
       expect(names).toEqual([]);
     });
@@ -87,7 +87,7 @@ export function foreignIndex(): void {
     await makeWheel(place.wheels, 'a', { metadata: metadataOf('a', 'tiny-b') });
     place.index.about = (name) => (name.startsWith('a-') ? { metadata: metadataOf('a') } : {});
     const { failure } = await install(place, 'a');
-    expect(failure?.reason).toContain('is not what the package index said of it');
+    expect(failure?.reason).toContain('differs from what the package index said');
   });
 
   it('may send to another host, which never sees the password', async () => {
@@ -111,7 +111,7 @@ export function foreignIndex(): void {
   });
 
   it.each([
-    ['in a circle', (path: string) => path, 'from place to place without end'],
+    ['in a circle', (path: string) => path, 'in endless redirects'],
     ['to a file of this machine', () => 'file:///etc/passwd', 'not taken'],
     ['nowhere', () => 'http://', 'not taken'],
   ])('that sends %s is told', async (_where, elsewhere, why) => {
@@ -136,7 +136,7 @@ export function foreignIndex(): void {
     place.index.before = () => hold.promise;
     const { failure } = await install(place, 'tiny-a', { limits: { idleTimeoutMs: 200 } });
     hold.resolve();
-    expect(failure?.reason).toContain('nothing came for 200 ms');
+    expect(failure?.reason).toContain('no data arrived for 200 ms');
     expect(failure?.scope).toBe('all');
   });
 

@@ -194,7 +194,7 @@ export function inputContract(open: Open, lend = open): void {
         expect(event).toMatchObject({ type: 'stdout', text: 'first\n' });
         break;
       }
-      expect((await session.run('asked')).value).toContain('nobody reads');
+      expect((await session.run('asked')).value).toContain('no client reads');
     });
 
     it('whose answer fails is an EOFError that says why', async () => {

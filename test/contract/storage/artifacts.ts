@@ -91,7 +91,7 @@ export function artifactContract(open: OpenStorage): void {
     const bytes = randomBytes(size);
     expect((await keep(storage, 'a', bytes, facts, 3 * MB + 7)).size).toBe(size);
     await using reader = await (await again()).artifacts.open('a');
-    if (!reader) throw new Error('it is not there');
+    if (!reader) throw new Error('it does not exist');
     for (const [offset, length] of [
       [0, 10],
       [8 * MB - 5, 10],

@@ -72,15 +72,15 @@ describe('parts of a save that no kernel sends', () => {
       'the same names again and again, with next to no bytes',
       "part(['%0255d' % n for n in range(1000)], b'x')",
       2000,
-      'more segments or names',
+      'too many segments or names',
     ],
     [
       'headers without an end to their segment',
       "part(['%0255d' % n for n in range(10_000)], b'x', False)",
       2000,
-      'larger than its cap',
+      'over its size limit',
     ],
-    ['segments without names or bytes', 'part([])', 2_000_000, 'more segments or names'],
+    ['segments without names or bytes', 'part([])', 2_000_000, 'too many segments or names'],
     ['a kind of 9 MiB', "part([], kind='x' * 9_000_000)", 650, 'a header of'],
     ['a name of 256 letters', "part(['x' * 256])", 1, 'wrong shape'],
   ])('%s', { timeout: 120_000 }, async (_name, payload, count, words) => {

@@ -79,7 +79,7 @@ describe('a kernel that breaks the protocol is ended', () => {
       'a second hello',
     ],
     ['a hello without a tag', "send(frame('h', 0, pack({'python': '9', 'implementation': 'x'})))", 'wrong shape'],
-    ['an answer to no question', "send(frame('q', 1, pack({'value': 1})))", 'an answer to no question'],
+    ['an unexpected answer', "send(frame('q', 1, pack({'value': 1})))", 'an unexpected answer'],
     ['a payload that is no value', String.raw`send(frame('r', 2, b'\x00\x01'))`, 'a value of the unknown type'],
     ['a list with a false count', String.raw`send(frame('r', 2, b'[\xff\xff\xff\x7f'))`, 'ends too early'],
     ['a value nested too deeply', String.raw`send(frame('r', 2, b'[\x01\0\0\0' * 100000 + b'N'))`, 'nested too deeply'],
@@ -101,7 +101,7 @@ for fd in range(1024):
         os.write(fd, b'garbage\n' * 4)
     except OSError:
         pass`,
-      'bytes where',
+      'bytes; the limit',
     ],
     [
       'descriptors',

@@ -218,7 +218,7 @@ test.each([256, 512])(
       .ask(`POST /v1/sessions/${id}/execute`, { body: { code: '1' } })
       .catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringContaining(`${limit} files`) });
-    await expect.poll(() => served.started.err).toContain(`Only ${limit} files may be open here`);
+    await expect.poll(() => served.started.err).toContain(`The limit of open files is ${limit}`);
     const { out, code } = await cella.run(['doctor', '--json'], { around });
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ ok: false, warnings: [expect.stringContaining(`Only ${limit} files`)] });

@@ -196,14 +196,14 @@ describe('a server that refuses', () => {
 describe('an address', () => {
   const secret = 's3cret-w0rd';
   it.each([
-    ['nonsense', /not a url/],
+    ['nonsense', /not a URL/],
     ['http://127.0.0.1:6379', /redis:\/\//],
-    [`redis://:${secret}@127.0.0.1:99999`, /not a url/],
+    [`redis://:${secret}@127.0.0.1:99999`, /not a URL/],
     [`redis://:${secret}@127.0.0.1/x`, /database number/],
     [`redis://:${secret}@127.0.0.1/0?x=${secret}`, /database number/],
     [`redis://:${secret}%@127.0.0.1`, /%/],
     ['redis://', /host/],
-    [7 as never, /not a url/],
+    [7 as never, /not a URL/],
   ])('%j is refused, and what it holds is not shown', async (url, reason) => {
     const error = await failureOf(RedisStorage.open(url));
     expect(error).toMatchObject({ code: 'INVALID_OPTIONS', message: expect.stringMatching(reason) });
@@ -228,11 +228,11 @@ describe('settings that would lose data', () => {
   });
 
   it.each([
-    [['--appendonly', 'no', '--save', ''], [/would lose everything when it restarts/]],
+    [['--appendonly', 'no', '--save', ''], [/would lose everything in a restart/]],
     [['--appendonly', 'no', '--save', '3600 1'], [/last minutes.*save 3600 1/]],
     [['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'], [/allkeys-lru.*noeviction/]],
     [['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'], []],
-    [['--appendonly', 'no', '--rename-command', 'CONFIG', ''], [/does not tell whether it saves/]],
+    [['--appendonly', 'no', '--rename-command', 'CONFIG', ''], [/does not report whether it saves/]],
   ])('are reported for a Redis with %j', async (args, expected) => {
     const redis = await server(args);
     const problems = await (await opened(redis.url)).problems();
@@ -256,6 +256,6 @@ describe('settings that would lose data', () => {
     await once(old, 'listening');
     const { port } = old.address() as AddressInfo;
     const problems = await redisProblems(`redis://127.0.0.1:${port}`);
-    expect(problems).toEqual([expect.stringMatching(/has version 5\.0\.7, and Cella needs 6\.2/)]);
+    expect(problems).toEqual([expect.stringMatching(/has version 5\.0\.7; Cella needs 6\.2/)]);
   });
 });

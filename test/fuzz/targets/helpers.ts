@@ -35,7 +35,7 @@ export async function helpers(): Promise<Target> {
     ]);
     if (JSON.stringify(whole) !== JSON.stringify(pieces)) throw new Error('it depends on how the output was cut');
     if (whole.status === 'rejected') {
-      if (!/no output of a container/.test(String(whole.reason))) throw whole.reason;
+      if (!/invalid container output/.test(String(whole.reason))) throw whole.reason;
       return;
     }
     const { machine, libc } = readAnswer('an image', { kind: 'ended', ...whole.value });

@@ -9,7 +9,7 @@ import { servedEnvironment } from '../../agents/served.ts';
 import { sharedProgram } from '../../support/agents/shared-agents.ts';
 import { everything } from '../../support/run/depth.ts';
 
-/** As it was built: what bundles it is not there for this user. */
+/** As it was built: what bundles it does not exist for this user. */
 const runner = fileURLToPath(new URL('../../../dist/runner', import.meta.url));
 
 describe('Claude, in the sandbox of an ordinary user', { timeout: 120_000 }, () => {

@@ -56,7 +56,7 @@ describe('the key of a certificate', () => {
     chmodSync(keyPath, mode);
     await expect(TestServer.start({ tlsCert: certPath, tlsKey: keyPath })).rejects.toMatchObject({
       code: 'INVALID_OPTIONS',
-      message: `The key ${keyPath} is open to others.`,
+      message: `Others can read or replace the key ${keyPath}.`,
       advice: expect.stringContaining(`chmod 600 ${keyPath}`),
     });
   });

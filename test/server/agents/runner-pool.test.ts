@@ -185,7 +185,7 @@ test('a deleted session leaves no turns, tokens, permissions and usage', async (
   const { id } = await server.session({ agentKey: 'deleted' });
   const turn = prompt(server, id, 'permit ls');
   const asked = (await until(server, id, ({ type }) => type === 'permission_requested')).at(-1);
-  if (asked?.type !== 'permission_requested') throw new Error('nothing was asked for');
+  if (asked?.type !== 'permission_requested') throw new Error('no permission was requested');
   const body = { decision: 'allow', scope: 'session' };
   await server.call(`POST /v1/sessions/${id}/permissions/${asked.id}`, { body });
   expect((await turn).json.status).toBe('completed');

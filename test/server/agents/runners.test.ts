@@ -480,7 +480,7 @@ describe('the token of a turn', () => {
     // Each turn has one of its own, and that the server looks after it is no call of it.
     expect((await ask('pinged')).json.status).toBe('completed');
     const { json } = await ask('name x');
-    const message = 'This session token was valid for 3 calls, and all are used.';
+    const message = 'This session token has been used for its 3 calls.';
     expect(json).toMatchObject({ status: 'failed', error: { code: 'UNAUTHENTICATED', message } });
   });
 

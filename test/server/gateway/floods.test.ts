@@ -120,9 +120,9 @@ describe('a stream', () => {
 
   it.each<[string, string, () => Iterable<string | Buffer>]>([
     ['300,000 fields that nobody knows', '"k0"', () => [start, `data: ${keys(300_000)}\n\n`]],
-    ['a depth of a million', 'is no JSON', () => [start, block('['.repeat(1_000_000))]],
+    ['a depth of a million', 'is not JSON', () => [start, block('['.repeat(1_000_000))]],
     ['data without end', 'an event is larger than', () => [start, 'data: "', ...repeated('x'.repeat(MB), 40)]],
-    ['data without end that is no JSON', 'is no JSON', () => [start, 'data: ', ...repeated('x'.repeat(MB), 40)]],
+    ['data without end that is no JSON', 'is not JSON', () => [start, 'data: ', ...repeated('x'.repeat(MB), 40)]],
     [
       'lines of data without end',
       'an event has more than',
@@ -130,7 +130,7 @@ describe('a stream', () => {
     ],
     [
       'bytes that are no text',
-      'is no JSON',
+      'is not JSON',
       () => [start, Buffer.from([...Buffer.from('data: "'), 0xff, 0xc0, 0x22, 10, 10])],
     ],
     ['a name of 10 MB', 'the field', () => [start, `data: {"${'x'.repeat(10 * MB)}":1}\n\n`]],
@@ -181,7 +181,7 @@ it('the answers held for one session have a total limit', async () => {
   const token = await ada.token();
   const calls = filled.map(() => gateway.messages(token, { stream: true, signal: gone.signal }).catch(() => undefined));
   const first = await Promise.race(calls);
-  expect(first?.text).toContain('hold more than');
+  expect(first?.text).toContain('use more than');
   gone.abort();
   await Promise.all(calls);
 });

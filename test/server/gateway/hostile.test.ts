@@ -376,7 +376,7 @@ describe('a provider', () => {
     const own = await Gateway.open({ settings: { providers: at(url) }, upstreamTimeouts: patient });
     const reply = await own.messages(await (await own.person('ada', KEY)).token());
     expect(reply).toMatchObject({ status: 502, headers: { 'x-should-retry': 'false' } });
-    expect(JSON.parse(reply.text).error.message).toContain('it cannot be reached (ECONNREFUSED), in 3 tries');
+    expect(JSON.parse(reply.text).error.message).toContain('it cannot be reached (ECONNREFUSED), after 3 attempts');
     expect(own.models.gateway.refused.take('trn_ada')).toMatchObject({ code: 'PROVIDER_FAILED' });
   });
 

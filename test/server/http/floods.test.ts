@@ -158,7 +158,7 @@ describe('messages that never end', () => {
     for (const { socket } of held) for (let sent = 0; sent < 3; sent++) socket.send(PIECE, { fin: false });
     expect(await Promise.race(held.map(({ closed }) => closed))).toEqual([
       4429,
-      'messages without an end hold too much',
+      'unfinished messages use too much memory',
     ]);
     expect(held.filter(({ socket }) => socket.readyState === WebSocket.OPEN).length).toBeGreaterThan(12);
     expect(await answered(other, LARGEST / 2)).toBe('error');

@@ -323,7 +323,7 @@ describe('a permission', () => {
   test('is denied if it is too long to read, or if too many are pending: a flood affects only its agent', async () => {
     const { serverSession } = await openServerSession(await newPlace('file'));
     const long = await request(serverSession, requestOf({ command: `echo ${'x'.repeat(100_000)}` }));
-    expect(long).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too long to be shown') });
+    expect(long).toMatchObject({ outcome: 'denied', reason: expect.stringContaining('too long to show') });
     const many = Array.from({ length: 130 }, (_, index) =>
       request(serverSession, requestOf({ command: `make ${index}` })),
     );

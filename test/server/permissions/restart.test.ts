@@ -151,7 +151,7 @@ test('a request that kernel code waited for is allowed without a responder, and 
   expect((await server.call(`POST /v1/sessions/${id}/permissions/${permission}`, decision)).status).toBe(200);
   const say = () => server.run(id, 'tools.say("hi").strip()');
   expect(await say()).toMatchObject({ status: 'ok', value: 'hi' });
-  expect(JSON.stringify(await say())).toContain('nobody is there to ask');
+  expect(JSON.stringify(await say())).toContain('nobody can be asked');
   const resolved = (await eventsOf(server, id)).filter(of('permission_resolved'));
   expect(resolved).toMatchObject([{ id: permission, outcome: 'allowed', by: 'local' }]);
 });

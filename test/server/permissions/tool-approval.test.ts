@@ -47,7 +47,7 @@ describe('a tool that requires approval', () => {
     const session = await attending(await newSession());
     const { error } = await session.run(say);
     expect(error).toMatchObject({ name: expect.stringMatching(/Permission/) });
-    expect(error?.message).toContain('nobody is there to ask');
+    expect(error?.message).toContain('nobody can be asked');
     expect(await answersIn(session)).toEqual([]);
   });
 
@@ -91,13 +91,13 @@ describe('a tool that requires approval', () => {
   it('is refused if all responders abstain or disconnect', async () => {
     const id = await newSession();
     const session = await attending(id, async () => undefined);
-    expect((await session.run(say)).error?.message).toContain('nobody is there to ask');
+    expect((await session.run(say)).error?.message).toContain('nobody can be asked');
     const { approve, asked } = person();
     const other = await attending(id, approve);
     const running = session.run(say);
     await asked;
     await other.close();
-    expect((await running).error?.message).toContain('nobody is there to ask');
+    expect((await running).error?.message).toContain('nobody can be asked');
   });
 
   it('is refused if nobody answers in time, or the code no longer waits', async () => {
@@ -118,7 +118,7 @@ describe('a tool that requires approval', () => {
     const { approve } = person();
     const session = await attending(await newSession(), approve);
     const { error } = await session.run('tools.say("x" * 100_000)');
-    expect(error?.message).toContain('too long to be shown');
+    expect(error?.message).toContain('too long to show');
   });
 
   it('runs if the caller approves with the call, which kernel code cannot do', async () => {
@@ -136,7 +136,7 @@ describe('a tool that requires approval', () => {
     const session = await attending(await newSession(), parent.approve);
     await session.run('x = 1');
     const forked = await session.fork({ agentKey: `approvals fork ${made++}` });
-    expect((await forked.run(say)).error?.message).toContain('nobody is there to ask');
+    expect((await forked.run(say)).error?.message).toContain('nobody can be asked');
     const attended = await attending(forked.id, async () => true);
     expect(await attended.run(say)).toMatchObject({ value: 'hi' });
   });

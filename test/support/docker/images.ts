@@ -30,7 +30,7 @@ export async function imageOf(engine: Engine, name: string, files: Record<string
   const changes = ['ENV PATH=/usr/local/bin:/usr/bin:/bin'];
   const answer = await text(await engine.docker.importImage(Readable.from([archive(files)]), { changes }));
   const [id] = /[0-9a-f]{64}/.exec(answer) ?? [];
-  if (id === undefined) throw new Error(`the engine did not tell what it has made: ${answer}`);
+  if (id === undefined) throw new Error(`the engine did not return the new image: ${answer}`);
   // Podman takes no name with an import.
   await engine.docker.getImage(id).tag({ repo: name, tag: 'test' });
   return `${name}:test`;

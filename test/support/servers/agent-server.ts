@@ -136,7 +136,7 @@ export async function decide(
 ): Promise<PermissionInfo> {
   const events = await until(server, session, ({ type }) => type === 'permission_requested', { after });
   const asked = events.at(-1);
-  if (asked?.type !== 'permission_requested') throw new Error('nothing was asked for');
+  if (asked?.type !== 'permission_requested') throw new Error('no permission was requested');
   const path = `POST /v1/sessions/${session}/permissions/${asked.id}`;
   const { json, status, text } = await server.call<PermissionInfo>(path, { body: decision, token });
   if (status !== 200) throw new Error(`not decided: ${text}`);

@@ -101,7 +101,7 @@ export function adaptImports(
   memoryBytes: number,
 ): void {
   const { env } = imports;
-  if (!env) throw new Error('Pyodide asks for its surroundings by another name than env');
+  if (!env) throw new Error('Pyodide does not import its environment as env');
   replace(env, '__syscall_poll', (list, count, timeoutMs) => poll(module, sharedMemory, list, count, timeoutMs));
   replace(env, 'emscripten_resize_heap', (bytes) => grow(module, sharedMemory, bytes >>> 0, memoryBytes));
   // Pyodide's own would start a shell on the host.
@@ -110,7 +110,7 @@ export function adaptImports(
 
 /** Throws if this version of Pyodide does not import that name. */
 function replace(env: Imports[string], name: string, answer: (...args: [number, number, number]) => number): void {
-  if (typeof env[name] !== 'function') throw new Error(`Pyodide does not ask for ${name}`);
+  if (typeof env[name] !== 'function') throw new Error(`Pyodide does not import ${name}`);
   env[name] = answer as (...args: number[]) => number;
 }
 

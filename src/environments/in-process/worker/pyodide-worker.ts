@@ -115,7 +115,7 @@ async function load(
     // Pyodide's types do not declare all of its settings.
     ...(insides as object),
   });
-  if (!module) throw new Error('Pyodide did not make its module');
+  if (!module) throw new Error('Pyodide did not create its module');
   return { python, module };
 }
 

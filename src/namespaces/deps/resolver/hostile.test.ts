@@ -83,7 +83,7 @@ describe('a hostile package does not block the host', () => {
 
   it('with a requirement that is longer than any', async () => {
     const { reason } = await fromFolder({ a: { requires: [`${'a.'.repeat(MUCH)}!`] } });
-    expect(reason).toMatch(/^a 1\.0\.0 needs "a\.a\..*, which cannot be understood$/);
+    expect(reason).toMatch(/^a 1\.0\.0 needs "a\.a\..*, which is not a valid requirement$/);
     expect(reason?.length).toBeLessThan(500);
   });
 

@@ -54,7 +54,7 @@ export class IndexClient {
       const body = this.#bounded(response.body, url, mostBytes, idle);
       return { url, type: response.headers.get('content-type') ?? '', body };
     }
-    throw new Failed(`the package index sends ${displayUrl(address)} from place to place without end`, 'all');
+    throw new Failed(`the package index sends ${displayUrl(address)} in endless redirects`, 'all');
   }
 
   /** Undefined if there is nothing of that name. */
@@ -109,7 +109,7 @@ export class IndexClient {
 function followed(from: URL, location: string | null): URL {
   const to = location !== null && URL.canParse(location, from.href) ? new URL(location, from) : undefined;
   if (!to || !isReachable(to, from))
-    throw new Failed(`the package index sends ${displayUrl(from)} to a place that is not taken`, 'all');
+    throw new Failed(`the package index sends ${displayUrl(from)} to an address that is not allowed`, 'all');
   return to;
 }
 
@@ -137,7 +137,7 @@ class RequestTimeout {
   readonly #idle: IdleTimeout;
 
   constructor(ms: number) {
-    this.#idle = new IdleTimeout(ms, () => this.#stop.abort(new Error(`nothing came for ${ms} ms`)));
+    this.#idle = new IdleTimeout(ms, () => this.#stop.abort(new Error(`no data arrived for ${ms} ms`)));
   }
 
   get broken(): boolean {

@@ -57,7 +57,7 @@ describe('versions are chosen so that', () => {
       ['low', { version: '2.0' }],
     ];
     const { reason } = await install(wheels, ['a', 'b']);
-    expect(reason).toBe('no version of low fits all: a 1.0.0 needs low>=2, b 1.0.0 needs low<2');
+    expect(reason).toBe('no version of low meets all requirements: a 1.0.0 needs low>=2, b 1.0.0 needs low<2');
   });
 
   it('the search has a limit, which is reported', async () => {
@@ -68,7 +68,7 @@ describe('versions are chosen so that', () => {
       ['c'],
     ];
     const { reason } = await install(wheels, ['a'], { limits: { versions: 100 } });
-    expect(reason).toContain('no answer was found among 100 versions');
+    expect(reason).toContain('no solution was found among 100 versions');
     expect(reason).toContain('no version of c is >=2');
   });
 
@@ -122,7 +122,7 @@ describe('versions are chosen so that', () => {
     ];
     expect((await install(wheels, ['a'], { interpreter: alpine })).names).toEqual(['a-1.0']);
     const { reason } = await install(wheels, ['a>=2'], { interpreter: alpine });
-    expect(reason).toBe('a 2.0 needs Python >=3.13, and this is 3.12.4');
+    expect(reason).toBe('a 2.0 needs Python >=3.13; this is 3.12.4');
   });
 
   it('two packages that require each other are both installed', async () => {
@@ -166,13 +166,13 @@ describe('a wheel', () => {
   });
 
   it.each<[string, WheelOptions, string]>([
-    ['says another name', { metadata: 'Name: b\nVersion: 1.0.0\n' }, 'does not say what it is'],
+    ['says another name', { metadata: 'Name: b\nVersion: 1.0.0\n' }, 'has no name or version'],
     ['says another version', { metadata: 'Name: a\nVersion: 2.0\n' }, 'another package, or another version'],
-    ['says nothing', { metadata: '' }, 'does not say what it is'],
-    ['needs something by URL', { requires: ['b @ http://127.0.0.1:1/b.whl'] }, 'URLs are not taken'],
-    ['needs what nobody understands', { requires: ['b ; what == "ever"'] }, 'cannot be understood'],
-    ['needs an option', { requires: ['--index-url http://x'] }, 'cannot be understood'],
-    ['needs too much', { requires: Array.from({ length: 6000 }, (_, at) => `b${at}`) }, 'does not say what it is'],
+    ['says nothing', { metadata: '' }, 'has no name or version'],
+    ['needs something by URL', { requires: ['b @ http://127.0.0.1:1/b.whl'] }, 'URLs are not accepted'],
+    ['needs what nobody understands', { requires: ['b ; what == "ever"'] }, 'is not a valid requirement'],
+    ['needs an option', { requires: ['--index-url http://x'] }, 'is not a valid requirement'],
+    ['needs too much', { requires: Array.from({ length: 6000 }, (_, at) => `b${at}`) }, 'has no name or version'],
     ['leads out of its folder', { extra: [{ path: '../../evil.py', content: '' }] }, 'leads out of its folder'],
     [
       'leads out of its data folder',
@@ -181,7 +181,7 @@ describe('a wheel', () => {
     ],
     ['holds a link', { extra: [{ path: 'evil', content: '/etc/passwd', mode: 0o120777 }] }, 'neither file nor folder'],
     ['is damaged', { damaged: 'a.py' }, 'a.py in it is damaged'],
-    ['puts two files in one place', { extra: [{ path: 'a-1.0.0.data/purelib/a.py', content: '' }] }, 'the same place'],
+    ['puts two files in one place', { extra: [{ path: 'a-1.0.0.data/purelib/a.py', content: '' }] }, 'the same path'],
   ])('that %s is refused', async (_what, options, why) => {
     const { reason } = await install([['a', options]], ['a']);
     expect(reason).toContain(why);
@@ -237,7 +237,7 @@ describe('a wheel', () => {
     ['unpacked', { unpackedBytes: 1500 }, 'larger than'],
     ['packages', { packages: 1 }, 'more than 1 packages'],
     ['files', { files: 3 }, 'more than 3 files'],
-    ['needs', { maxRequirements: 1 }, 'more than 1 things'],
+    ['needs', { maxRequirements: 1 }, 'more than 1 requirements'],
   ])('has limits: %s', async (_what, limits, why) => {
     const { reason } = await install(
       [

@@ -36,7 +36,7 @@ export async function installBuiltIn(
     return undefined;
   } catch (error) {
     if (signal.aborted) throw installAborted();
-    if (clock.aborted) return { reason: 'the packages were not there in time', scope: 'all' };
+    if (clock.aborted) return { reason: 'the packages were not installed in time', scope: 'all' };
     if (!(error instanceof Failed)) return unpackFailure(error);
     return { reason: withoutSecrets(error.reason, install.source).slice(0, 1500), scope: error.scope };
   }

@@ -40,7 +40,7 @@ export class PackageIndex {
   /** Where it was searched, for messages. */
   get where(): string {
     const indexes = this.#indexes().map(displayUrl);
-    return [...indexes, ...this.#source.wheelFolders].join(', ') || 'no place at all';
+    return [...indexes, ...this.#source.wheelFolders].join(', ') || 'no source';
   }
 
   #indexes(): URL[] {
@@ -61,7 +61,7 @@ export class PackageIndex {
     const page = await this.#fetcher.whole(new URL(`${name}/`, base), PAGE_TYPES, this.#limits.pageBytes);
     if (!page) return [];
     const files = await parseIndexPage(page.bytes.toString('utf8'), page.type, page.url);
-    if (!files) throw new Failed(`the package index has no page of ${name} that can be read (${displayUrl(page.url)})`);
+    if (!files) throw new Failed(`the package index has no readable page for ${name} (${displayUrl(page.url)})`);
     const found: PackageFile[] = [];
     for await (const file of inSlices(files)) {
       const { filename, requiresPython } = file;

@@ -219,7 +219,7 @@ export async function requirementsOf(
     const isNeeded = end < 0 ? () => true : parseMarker(text.slice(end + 1));
     if (!isNeeded) throw notUnderstood(text, where);
     if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) continue;
-    if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not taken`);
+    if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not accepted`);
     needed.push(understood(written, where));
   }
   return needed;
@@ -235,7 +235,7 @@ function understood(text: string, where: string): Requirement {
 }
 
 function notUnderstood(text: string, where: string): Failed {
-  return new Failed(`${where} needs ${JSON.stringify(short(text))}, which cannot be understood`);
+  return new Failed(`${where} needs ${JSON.stringify(short(text))}, which is not a valid requirement`);
 }
 
 function short(text: string): string {

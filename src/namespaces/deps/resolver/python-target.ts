@@ -20,10 +20,7 @@ export function checkInterpreter<T extends Interpreter>(interpreter: T): T {
   const checked = Words.safeParse(interpreter);
   if (checked.success) return interpreter;
   const what = checked.error.issues.map(({ path }) => path.join('.')).join(', ');
-  throw new CellaError(
-    'PYTHON_NOT_FOUND',
-    `Packages cannot be chosen for this Python: what it says of its ${what} is no answer.`,
-  );
+  throw new CellaError('PYTHON_NOT_FOUND', `Packages cannot be chosen for this Python: its ${what} is invalid.`);
 }
 
 /** The patch release if it is unknown: later than any that a package names. */

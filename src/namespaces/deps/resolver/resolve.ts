@@ -55,7 +55,7 @@ export async function resolve(
     0,
   );
   if (pins) return [...pins.values()].map(({ file }) => file);
-  throw new Failed(resolver.reason ?? 'there is no set of versions that fits all that is asked for');
+  throw new Failed(resolver.reason ?? 'no set of versions meets all requirements');
 }
 
 class Resolver {
@@ -80,7 +80,8 @@ class Resolver {
     const own = new Map(pins);
     const all = [...pending];
     for (let next = at; next < all.length; next += 1) {
-      if (all.length > limits.maxRequirements) throw new Failed(`it needs more than ${limits.maxRequirements} things`);
+      if (all.length > limits.maxRequirements)
+        throw new Failed(`it has more than ${limits.maxRequirements} requirements`);
       const wanted = all[next];
       const pin = wanted && own.get(wanted.name);
       if (wanted && !pin) return await this.#pin(own, all, next, wanted);
@@ -130,7 +131,7 @@ class Resolver {
   /** Each extra is searched for in all requirements of the package. */
   #checkExtras(name: string, count: number): void {
     const { extras } = this.#sources.limits;
-    if (count > extras) throw new Failed(`more than ${extras} extras of ${name} are asked for`);
+    if (count > extras) throw new Failed(`more than ${extras} extras of ${name} are requested`);
   }
 
   /** Undefined if the version is not for this Python. Not every index says so in advance. */
@@ -139,12 +140,12 @@ class Resolver {
     this.#tried += 1;
     if (this.#tried > limits.versions) {
       const why = this.reason === undefined ? '' : `: ${this.reason}`;
-      throw new Failed(`no answer was found among ${limits.versions} versions; ask for narrower ones${why}`);
+      throw new Failed(`no solution was found among ${limits.versions} versions; use narrower requirements${why}`);
     }
     const metadata = await store.metadata(file);
     if (this.#chooser.runsOn(metadata.requiresPython)) return { file, metadata, extras };
     const own = knownVersion(this.#interpreter);
-    return this.#recordConflict(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}, and this is ${own}`);
+    return this.#recordConflict(`${labelOf(file)} needs Python ${metadata.requiresPython ?? ''}; this is ${own}`);
   }
 
   async #needs({ file, metadata, extras }: Pin): Promise<PendingRequirement[]> {
@@ -176,7 +177,7 @@ class Resolver {
 
   #conflict(pending: readonly PendingRequirement[], name: string): string {
     const asked = pending.filter((wanted) => wanted.name === name);
-    return `no version of ${name} fits all: ${asked.map(({ by, text }) => `${by ?? 'you'} ${by ? 'needs' : 'ask for'} ${text}`).join(', ')}`;
+    return `no version of ${name} meets all requirements: ${asked.map(({ by, text }) => `${by ?? 'you'} ${by ? 'needs' : 'ask for'} ${text}`).join(', ')}`;
   }
 
   #recordConflict(reason: string): undefined {
@@ -279,15 +280,16 @@ export async function explainUnmet(
   if (!newest) {
     const there = [...new Set((await newestFirst(files)).map(({ versionText }) => versionText))];
     const some = there.slice(0, 8).join(', ') + (there.length > 8 ? ', …' : '');
-    const taken = (await matching(files, [])).length === 0 ? ' (they were taken back)' : '';
-    return `no version of ${name} is ${conditions.join(',') || 'there to be taken'}: there are ${some}${taken}`;
+    const taken = (await matching(files, [])).length === 0 ? ' (they were withdrawn)' : '';
+    return `no version of ${name} is ${conditions.join(',') || 'available'}: there are ${some}${taken}`;
   }
   const what = `${name} ${newest.versionText}`;
   const same = found.filter(({ version }) => compareVersions(version, newest.version) === 0);
   const wheels = same.filter(({ wheel }) => wheel !== undefined);
-  if (wheels.length === 0) return `${what} has no wheel, only a source: building it runs its code and is not done`;
+  if (wheels.length === 0)
+    return `${what} has no wheel, only a source package, and Cella does not build packages, because that runs their code`;
   const fitting = wheels.find((file) => chooser.fits(file));
-  if (fitting) return `${what} needs Python ${fitting.requiresPython ?? ''}, and this is ${knownVersion(interpreter)}`;
+  if (fitting) return `${what} needs Python ${fitting.requiresPython ?? ''}; this is ${knownVersion(interpreter)}`;
   const tags = [...new Set(wheels.flatMap(({ wheel }) => wheel?.tags ?? []))];
   const some = tags.slice(0, 3).join(', ') + (tags.length > 3 ? ', …' : '');
   if (isPure(interpreter)) return `${what} has native code (${some}), ${pureOnly}`;

@@ -29,11 +29,11 @@ export async function readWheelMetadata(
   await giveWay();
   const found = entries.filter(({ path: at }) => INFO.test(at));
   const [entry] = found;
-  if (!entry || found.length > 1) throw new Failed('it does not say what it is');
+  if (!entry || found.length > 1) throw new Failed('it has no name or version');
   const text = (await readContent(file, entry, limits.metadataBytes)).toString('utf8');
   const metadata = await parseMetadata(text);
   const [, name = ''] = INFO.exec(entry.path) ?? [];
-  if (metadata?.name !== packageName(name)) throw new Failed('it does not say what it is');
+  if (metadata?.name !== packageName(name)) throw new Failed('it has no name or version');
   return { metadata, text };
 }
 
@@ -57,7 +57,7 @@ export async function unpackWheel(path: string, { folder, pure, limits, signal }
     const to = installPath(entry.path);
     if (to !== undefined) places.push({ entry, to });
   }
-  if (new Set(places.map(({ to }) => to)).size < places.length) throw new Failed('two files in it have the same place');
+  if (new Set(places.map(({ to }) => to)).size < places.length) throw new Failed('two files in it have the same path');
   for (const { entry, to } of places) {
     signal.throwIfAborted();
     const target = join(folder, to);
@@ -120,7 +120,7 @@ export class WheelCache {
       const path = await this.#download(file);
       const own = await withFileContext(file, () => readWheelMetadata(path, this.#limits));
       if ((this.#indexMetadata.get(file) ?? own.text) !== own.text)
-        throw new Failed(`${file.filename} is not what the package index said of it`);
+        throw new Failed(`${file.filename} differs from what the package index said`);
       checkNames(own.metadata, file);
       return path;
     });
@@ -176,7 +176,7 @@ async function* hashed(body: AsyncIterable<Uint8Array>, hash: ReturnType<typeof 
 
 function checkHash(wanted: string | undefined, found: string, what: string): void {
   if (wanted === undefined || wanted === found) return;
-  throw new Failed(`${what} is not what the package index promised: its hash differs`);
+  throw new Failed(`${what} differs from what the package index said: its hash is different`);
 }
 
 function checkNames(metadata: Metadata, file: PackageFile): void {

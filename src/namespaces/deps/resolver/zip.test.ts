@@ -87,7 +87,7 @@ describe('a zip', () => {
     ['a link', { mode: 0o120777 }, 'neither file nor folder'],
     ['a device', { mode: 0o020666 }, 'neither file nor folder'],
     ['something encrypted', { flags: 0x0801 }, 'encrypted'],
-    ['something packed otherwise', { method: 12 }, 'not known'],
+    ['something packed otherwise', { method: 12 }, 'unknown compression'],
     ['a wrong checksum', { crc: 1 }, 'damaged'],
     ['more than it says', { bytes: 1 }, 'damaged'],
     ['less than it says', { bytes: 1000 }, 'damaged'],

@@ -37,7 +37,7 @@ export async function readDirectory(file: FileHandle, limits: ZipLimits): Promis
   const { size } = await file.stat();
   const tail = await readAt(file, Math.max(0, size - END_BYTES - LONGEST_COMMENT), size);
   const end = tail.lastIndexOf('PK\x05\x06');
-  if (end < 0 || end + END_BYTES > tail.length) throw new Failed('it is no zip file');
+  if (end < 0 || end + END_BYTES > tail.length) throw new Failed('it is not a zip file');
   const count = tail.readUInt16LE(end + 10);
   const bytes = tail.readUInt32LE(end + 12);
   const start = tail.readUInt32LE(end + 16);
@@ -85,7 +85,7 @@ function entryAt(directory: Buffer, at: number, name: string): ZipEntry {
   if (type !== 0 && type !== (isFolder ? FOLDER : PLAIN)) throw new Failed(`${shown} in it is neither file nor folder`);
   if ((directory.readUInt16LE(at + 8) & 0x2041) !== 0) throw new Failed(`${shown} in it is encrypted`);
   const method = directory.readUInt16LE(at + 10);
-  if (method !== 0 && method !== 8) throw new Failed(`${shown} in it is packed in a way that is not known`);
+  if (method !== 0 && method !== 8) throw new Failed(`${shown} in it has an unknown compression`);
   const path = isFolder ? name.slice(0, -1) : name;
   if (!staysInside(path)) throw new Failed(`${shown} in it leads out of its folder`);
   const [packedBytes, bytes, offset] = [20, 24, 42].map((field) => directory.readUInt32LE(at + field)) as [

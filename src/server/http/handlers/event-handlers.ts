@@ -49,7 +49,7 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
       const { upgrade } = context.env;
       const { after, permissions } = query;
       if (permissions) await reauthorize('use');
-      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: request an upgrade.');
       using place = new DisposableStack();
       place.use(followers.enter(principal, 'websocket'));
       const session = await sessions.open(info.id);

@@ -92,7 +92,7 @@ export function terminalHandlers(service: ServerContext): Handlers<typeof termin
       place.use(followers.enter(principal, 'terminal'));
       await admitExecution(service, info);
       // Checked last: a client whose upgrade was refused repeats it as a plain request to learn the reason.
-      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: ask for an upgrade.');
+      if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: request an upgrade.');
       const session = await sessions.open(id);
       // If the kernel cannot start, the HTTP response reports it: a WebSocket close has little room for an error.
       await session.session();
@@ -129,7 +129,8 @@ export function mcpHandlers(
   };
 
   const answer = async ({ info, context, principal, reauthorize }: Call<McpRoute>): Promise<Response> => {
-    if (!endpoints) throw new CellaError('CAPABILITY_MISSING', 'Sessions of this server are no MCP servers.');
+    if (!endpoints)
+      throw new CellaError('CAPABILITY_MISSING', 'Sessions of this server are not available as MCP servers.');
     using place = new DisposableStack();
     place.use(followers.enter(principal, 'sse'));
     const log = context.get('log');

@@ -38,7 +38,7 @@ export function serverHandlers(service: ServerContext): Handlers<typeof serverRo
     stopServer: async ({ body: { pid, graceMs }, auditTarget }) => {
       auditTarget({ target: `process ${pid}` });
       const own = process.pid;
-      if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, and not ${pid}.`);
+      if (pid !== own) throw new CellaError('INVALID_REQUEST', `This server is process ${own}, not ${pid}.`);
       control.request(graceMs ?? config.graceMs);
     },
 

@@ -59,7 +59,7 @@ export function sessionHandlers({ sessions, access, kernels, config }: ServerCon
     confirmFork: async ({ info, principal }) => {
       // Confirming lets the code act for the owner, so only the owner may do it.
       if (principal.userId !== info.ownerId) {
-        throw new CellaError('FORBIDDEN', `Only its owner confirms session ${info.id}.`, {
+        throw new CellaError('FORBIDDEN', `Only its owner can confirm session ${info.id}.`, {
           advice: `Ask its owner, ${info.ownerId.split('~', 1)[0]}, to confirm it.`,
           details: { session: info.id },
         });
@@ -248,7 +248,7 @@ function checkPrivileges(principal: Principal, asked: PrivilegedSettings, member
   const missing = [...neededFor(asked)].find(([privilege]) => !membersMay.includes(privilege));
   if (!missing) return;
   const [privilege, what] = missing;
-  const message = `${what} is for administrators here, or for all with \`cella serve --members-may ${privilege}\`.`;
+  const message = `${what} is only for administrators. To allow it for members, the operator sets \`cella serve --members-may ${privilege}\`.`;
   throw new CellaError('FORBIDDEN', message, { details: { privilege } });
 }
 
