@@ -81,5 +81,5 @@ it('a link above a folder is refused in the same way, whether its target exists 
       unlinkSync(join(top, 'a'));
     }
   });
-  expect(new Set(told)).toEqual(new Set([`CellaError: cwd: a link is in the path of ${path} now.`]));
+  expect(new Set(told)).toEqual(new Set([`CellaError: cwd: the path ${path} now contains a link.`]));
 });

@@ -75,7 +75,7 @@ export function chatState({ chat, send, sendHere }: Chats): void {
       const flags = ['--key', `durable ${randomUUID()}`];
       const lines = ['/py x = 1; import socket; s = socket.socket()', '/checkpoint --durable kept', '/py x = 2'];
       const { err } = await send([...lines, '/py import os; os._exit(1)', '/restore kept', '/py x'], flags);
-      expect(err).toMatch(/Checkpoint "kept" \(2 variables, .*\): .*in any process\.\n[\s\S]*s is not in it: /);
+      expect(err).toMatch(/Checkpoint "kept" \(2 variables, .*\): .*in any process\.\n[\s\S]*s was not saved: /);
       await send(['/py x = 3'], flags);
       expect(await send(['/restore kept', '/py x'], flags)).toMatchObject({ code: 0, out: '1\n' });
     });
