@@ -69,7 +69,7 @@ describe.skipIf(!canRunDocker)('cella images, with an engine', { timeout: 180_00
     const [made, next] = second.out.split('\n');
     expect(made).toMatch(/^Built cella-e2e:two: Python 3\.\d+\.\d+, \d+\.\d MB\.$/);
     expect(next).toBe('Run code in it with `cella run --executor container --image cella-e2e:two`.');
-    expect(second.err).toMatch(/Looking at cella-e2e:one\n(.*\n)*Keeping it as cella-e2e:two\n/);
+    expect(second.err).toMatch(/Inspecting cella-e2e:one\n(.*\n)*Saving it as cella-e2e:two\n/);
     const where = ['--executor', 'container', '--image', 'cella-e2e:two', ...engine];
     const ran = await cella.run(['run', ...where, '-c', 'import shutil; shutil.which("setpriv")']);
     expect(ran).toMatchObject({ code: 0, err: '' });

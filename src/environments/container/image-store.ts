@@ -164,7 +164,7 @@ const BaseConfig = z.object({
 export async function buildFromBase(engine: Engine, base: string, options: BaseOptions): Promise<BuiltImage> {
   const { repo, tag } = parseImageName(options.name);
   const { onProgress = () => {}, signal, version, dataDir, owner } = options;
-  onProgress(`Looking at ${base}`);
+  onProgress(`Inspecting ${base}`);
   await mkdir(dataDir, { recursive: true });
   const labels = labelsOf(dataDir, owner);
   const facts = await imageFacts(engine, base, dataDir, { signal, labels });
