@@ -1,6 +1,5 @@
 /** Formats sizes, times, names and untrusted text for a terminal. */
 
-import { constants } from 'node:os';
 import type { LostList } from '../protocol/kernel-state.ts';
 import type { SessionApi } from '../session/api.ts';
 
@@ -79,11 +78,6 @@ export function chatCommand(agentKey: string, targetFlags: string): string {
 export function formatNames(names: readonly string[], most = 8): string {
   const shown = names.slice(0, most).map(escapeControls).join(', ');
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
-}
-
-/** The name of a signal by its number. */
-export function signalName(number: number): string {
-  return Object.entries(constants.signals).find(([, each]) => each === number)?.[0] ?? `signal ${number}`;
 }
 
 export function formatCount(count: number, thing: string): string {

@@ -15,10 +15,10 @@ export interface LoopbackForwarder extends AsyncDisposable {
 }
 
 export async function openLoopbackForwarder(socketPath: string): Promise<LoopbackForwarder> {
-  const there = reach(socketPath);
+  const target = shortenPath(socketPath);
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (near) => {
-    const far = connect({ path: there.path, allowHalfOpen: true });
+    const far = connect({ path: target.path, allowHalfOpen: true });
     for (const socket of [near, far]) {
       open.add(socket);
       socket.once('close', () => open.delete(socket));
@@ -36,7 +36,7 @@ export async function openLoopbackForwarder(socketPath: string): Promise<Loopbac
   const close = async (): Promise<void> => {
     for (const socket of open) socket.destroy();
     await new Promise<void>((resolve) => server.close(() => resolve()));
-    there.letGo();
+    target.release();
   };
   return { url: `http://127.0.0.1:${address.port}`, close, [Symbol.asyncDispose]: close };
 }
@@ -44,14 +44,14 @@ export async function openLoopbackForwarder(socketPath: string): Promise<Loopbac
 /** The limit of a socket path, with a margin. */
 const LONGEST_NAME = 100;
 
-/** Shortens a long path with a descriptor of its folder. */
-function reach(socketPath: string): { readonly path: string; letGo(): void } {
+/** Shortens a long path with a descriptor of its folder. `release` closes the descriptor. */
+function shortenPath(socketPath: string): { readonly path: string; release(): void } {
   const long = Buffer.byteLength(socketPath) > LONGEST_NAME;
-  if (!long || process.platform !== 'linux') return { path: socketPath, letGo: () => {} };
+  if (!long || process.platform !== 'linux') return { path: socketPath, release: () => {} };
   let folder: number | undefined = openSync(dirname(socketPath), constants.O_RDONLY | constants.O_DIRECTORY);
   return {
     path: `/proc/self/fd/${folder}/${basename(socketPath)}`,
-    letGo: () => {
+    release: () => {
       if (folder !== undefined) closeSync(folder);
       folder = undefined;
     },

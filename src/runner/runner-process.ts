@@ -41,9 +41,9 @@ export function ownVariables(): Record<string, string> {
 }
 
 /**
- * What an agent has started must not outlive its runner. Unlike the sandbox's process tree, this finds processes below one that
- * adopts orphans, and not those with a mark: all descendants, and orphans in the root's process group or control group.
- * Without the spared ones and their descendants.
+ * The descendants of `root`, and the orphans in its process group or control group, without the spared ones and their
+ * descendants. What an agent has started must not outlive its runner. Unlike the search of process-tree.ts, this one looks for
+ * no process tags, and `root` may be a process that adopts orphans.
  */
 function treeBelow(root: number, spared: ReadonlySet<number> = new Set()): number[] {
   const all = listProcesses().filter(({ pid, hasEnded }) => !hasEnded && !spared.has(pid));

@@ -110,6 +110,6 @@ export class ServedConversations {
   }
 
   #folders({ agent, cwd, home_dir, program_dir }: SetupParams | ReadParams) {
-    return { agent: agent, cwd, homeDir: home_dir, programDir: program_dir, env: this.#env };
+    return { agent, cwd, homeDir: home_dir, programDir: program_dir, env: this.#env };
   }
 }

@@ -51,14 +51,15 @@ class Claude implements Agent {
   }
 
   async #prompt(turn: AgentTurn): Promise<TurnResult> {
-    const missing = await this.#missing(turn.conversation);
+    const missing = await this.#findMissing(turn.conversation);
     if (!missing) return await runClaudeTurn(await loadSdk(this.#setup.programDir), this.#setup, turn);
     const error = claudeFailure(missing);
     await turn.emit({ type: 'agent_error', turn: turn.id, error });
     return { status: 'failed', error };
   }
 
-  async #missing(conversation: string | undefined): Promise<CellaError | undefined> {
+  /** The error if the conversation to continue does not exist. */
+  async #findMissing(conversation: string | undefined): Promise<CellaError | undefined> {
     if (conversation === undefined) return undefined;
     try {
       if ((await findFile(this.#setup, conversation)) !== undefined) return undefined;
@@ -115,23 +116,23 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
     pluginDir,
   });
   const death: { error?: unknown } = {};
-  const equipped = Promise.withResolvers<void>();
+  const connected = Promise.withResolvers<void>();
   const query = sdk.query({
-    prompt: promptMessages(turn, setup, { equipped: equipped.promise, done: done.promise }),
+    prompt: promptMessages(turn, setup, { connected: connected.promise, done: done.promise }),
     options,
   });
   using ending = endWith(turn.signal, query);
-  connectServers(query, setup).then(equipped.resolve, (error: unknown) => {
+  connectServers(query, setup).then(connected.resolve, (error: unknown) => {
     death.error = error;
     query.close();
   });
   try {
-    for await (const message of watched(query, death)) {
+    for await (const message of messagesUntilDeath(query, death)) {
       await sender.send(live.toEvents(message));
       if (!live.result) continue;
       // The program waits for another prompt; the end of its input ends it.
       done.resolve();
-      ending.soon();
+      ending.start();
     }
     await sender.send(live.interrupted());
     await sender.flush();
@@ -147,7 +148,7 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
 }
 
 /** The SDK throws after a failed result and when its process dies. Both just end the turn. */
-async function* watched(query: SdkQuery, death: { error?: unknown }): AsyncGenerator<unknown> {
+async function* messagesUntilDeath(query: SdkQuery, death: { error?: unknown }): AsyncGenerator<unknown> {
   const messages = query[Symbol.asyncIterator]();
   for (;;) {
     const next = await messages.next().catch((error: unknown) => {
@@ -166,7 +167,9 @@ async function connectServers(query: SdkQuery, setup: AgentSetup): Promise<void>
 }
 
 interface TurnSteps {
-  readonly equipped: Promise<void>;
+  /** The MCP servers are connected. */
+  readonly connected: Promise<void>;
+  /** The turn has ended. */
   readonly done: Promise<void>;
 }
 
@@ -174,32 +177,32 @@ interface TurnSteps {
 async function* promptMessages(
   turn: AgentTurn,
   { profile }: AgentSetup,
-  { equipped, done }: TurnSteps,
+  { connected, done }: TurnSteps,
 ): AsyncGenerator<PromptMessage> {
-  await Promise.race([equipped, done]);
+  await Promise.race([connected, done]);
   const message = { role: 'user', content: toNativePrompt(turn.prompt, profile) } as const;
   yield { type: 'user', uuid: uuidOfTurn(turn.id), message, parent_tool_use_id: null };
   await done;
 }
 
 interface EndTimer extends Disposable {
-  /** It should end by itself now; if it does not, it is killed. */
-  soon(): void;
+  /** Gives the program a grace period to end by itself. After that, it is killed. */
+  start(): void;
 }
 
 function endWith(signal: AbortSignal, query: SdkQuery): EndTimer {
   let timer: NodeJS.Timeout | undefined;
-  const soon = () => {
+  const start = () => {
     timer ??= setTimeout(() => query.close(), END_GRACE_MS);
   };
   const stop = () => {
-    soon();
+    start();
     query.interrupt().catch(() => query.close()); // it is about to end, or has ended
   };
   // It may have been aborted during preparation.
   const aborting = onAbort(signal, stop);
   return {
-    soon,
+    start,
     [Symbol.dispose]() {
       aborting[Symbol.dispose]();
       clearTimeout(timer);
@@ -218,12 +221,12 @@ function failureOfEnd(
 ): AgentFailure | undefined {
   if (result && !result.is_error) return undefined;
   if (result) {
-    const words = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
-    if (result.api_error_status != null) return claudeFailure(new CellaError('PROVIDER_FAILED', words));
-    return claudeFailure(new CellaError('AGENT_FAILED', words));
+    const message = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;
+    if (result.api_error_status != null) return claudeFailure(new CellaError('PROVIDER_FAILED', message));
+    return claudeFailure(new CellaError('AGENT_FAILED', message));
   }
   const why = death instanceof Error ? death.message : 'It ended without a result.';
-  const words = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
+  const message = [`Claude's program ended in the middle of the turn. ${why}`, stderr].join('\n');
   // Only the SDK's text says how it died; nothing here says that memory ran out.
-  return claudeFailure(new CellaError('AGENT_DIED', words, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
+  return claudeFailure(new CellaError('AGENT_DIED', message, /\bSIGKILL\b/.test(why) ? { advice: KILLED } : {}));
 }

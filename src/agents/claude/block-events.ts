@@ -314,7 +314,7 @@ export function patternOf(input: unknown, cwd: string): string | undefined {
 }
 
 /** Relative to the workspace; undefined if it lies outside. */
-export function workspacePath(path: string, cwd: string): string | undefined {
+function workspacePath(path: string, cwd: string): string | undefined {
   const inside = relative(cwd, resolve(cwd, path));
   return inside === '' || inside === '..' || inside.startsWith('../') ? undefined : inside;
 }

@@ -16,9 +16,9 @@ import { claudeProgram } from './program.ts';
 import { toolGuard } from './tool-permission.ts';
 
 /**
- * In "auto mode" a verdict of the provider (`safeguard_results`) replaces the person's permission, and plan mode has its
- * semantics unless it is told otherwise. The settings turn it off for every mode. Skills run no shell commands by themselves;
- * of the program's own skills, which do, there are none.
+ * In "auto mode", a verdict of the provider (`safeguard_results`) replaces the person's permission, and plan mode behaves like
+ * auto mode by default. These settings turn it off in every mode. Skills of a profile run no shell commands by themselves. The
+ * program's own skills do, so they are off.
  */
 const SETTINGS = {
   disableAutoMode: 'disable',
@@ -38,7 +38,7 @@ const TOOLS = [
   ...['ListMcpResourcesTool', 'ReadMcpResourceTool'],
 ];
 
-/** Tools that change the mode or the folder of a turn without asking, and those that outlive it. */
+/** Tools that change the mode or the folder of a turn without asking, and tools whose work outlives the turn. */
 const NOT_AVAILABLE = ['EnterPlanMode', 'EnterWorktree', 'ExitWorktree', 'Monitor', 'ScheduleWakeup'];
 
 interface SdkOptionParts {
@@ -78,7 +78,7 @@ export function sdkOptions(
     tools: [...(tools ?? TOOLS)],
     disallowedTools: NOT_AVAILABLE,
     resume: conversation,
-    spawnClaudeCodeProcess: (wanted: ProcessOptions) => startProgram(wanted, setup.model.key, parts.onStderr),
+    spawnClaudeCodeProcess: (options: ProcessOptions) => startProgram(options, setup.model.key, parts.onStderr),
   };
 }
 
@@ -149,7 +149,7 @@ function processEnv(setup: AgentSetup, { mode }: AgentTurn, { folder }: SdkOptio
     // Nothing may run after the turn.
     CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
     CLAUDE_CODE_DISABLE_CRON: '1',
-    // For these it would run `git status`, and with it commands of the workspace's git configuration.
+    // To write these instructions, it would run `git status`, and with it commands of the workspace's git configuration.
     CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS: '1',
     CLAUDE_CODE_DISABLE_WORKFLOWS: '1',
     // One to-do list, written as a whole each time: the plan.
@@ -189,7 +189,7 @@ interface CanUseToolOptions {
 export type CanUseTool = (
   tool: string,
   input: Record<string, unknown>,
-  asked: CanUseToolOptions,
+  options: CanUseToolOptions,
 ) => Promise<ToolDecision>;
 
 /** Called before each tool. */
@@ -272,7 +272,7 @@ export interface TurnFolder extends AsyncDisposable {
 export const confineScript = fileURLToPath(new URL('confine.py', import.meta.url));
 
 /** The program's HOME. Shells and git run files from a home, and this one is always empty. */
-export const NO_HOME = '/dev/null';
+const NO_HOME = '/dev/null';
 
 /** Encodes the arguments as one word, because the program joins them with spaces for a shell. */
 export function confinedArgv(argv: readonly string[]): { readonly command: string; readonly args: readonly string[] } {

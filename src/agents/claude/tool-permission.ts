@@ -14,9 +14,9 @@ const PLANNING = 'In plan mode, nothing may be changed. Say what you would do; t
 const FINISHED = 'The plan is saved. Stop here: the person starts the work in another turn.';
 
 /**
- * What the program may decide by itself: its tools that read files of the workspace, that keep lists, and that start
- * subagents, whose tools come by here one by one. All others are asked for, whatever the program's own list
- * of harmless tools and commands says: even `git status` runs what the workspace's `.git/config` names.
+ * Tools that need no permission: those that read files of the workspace, keep lists, or start subagents (each tool of a
+ * subagent is checked here, too). A person decides about all others, whatever the program's own list of harmless tools and
+ * commands says: even `git status` runs what the workspace's `.git/config` names.
  */
 const UNASKED = new Set(['Read', 'Glob', 'Grep', 'ToolSearch', 'TodoWrite', 'Agent', 'Skill']);
 const EDITORS = new Set(['Write', 'Edit', 'MultiEdit', 'NotebookEdit']);

@@ -1,6 +1,6 @@
 /**
- * Which files a tool names, and whether they lie in the workspace. The program asks for those that do not, but by folders that
- * a conversation can name: kernel code can write conversations, and forge that the turn works in another folder.
+ * Whether the files that a tool names are in the workspace. The program has a check of its own, but takes the folders for it
+ * from the conversation. Kernel code can write conversations, and so pretend that the turn works in another folder.
  */
 
 import { realpath } from 'node:fs/promises';
@@ -13,7 +13,7 @@ export interface GuardedFolders {
   readonly readable: readonly string[];
 }
 
-/** The fields with a path. Where the tool may leave it out, it means the current folder. */
+/** The fields with a path. A missing path means the current folder. */
 const PATH_FIELDS: Readonly<Record<string, readonly string[]>> = {
   Read: ['file_path'],
   Write: ['file_path'],
@@ -32,7 +32,7 @@ interface GuardedCall {
   readonly cwd: string;
 }
 
-/** Also true for a tool that names no file. Unclear paths lie outside. */
+/** Also true for a tool that names no file. A path that the program could read in another way counts as outside. */
 export async function staysInside({ tool, input, cwd }: GuardedCall, folders: GuardedFolders): Promise<boolean> {
   const fields = PATH_FIELDS[tool];
   if (!fields) return true;
@@ -51,7 +51,7 @@ function leadsAway(pattern: unknown): boolean {
   return typeof pattern !== 'string' || !isPlain(pattern) || isAbsolute(pattern) || pattern.split('/').includes('..');
 }
 
-/** The program reads a home into `~`, and leaves out blanks around a path. */
+/** The program expands `~` to a home folder, and removes blanks around a path. */
 function isPlain(path: string): boolean {
   return path === path.trim() && !path.startsWith('~') && !/\p{Cc}/u.test(path);
 }
@@ -62,7 +62,7 @@ async function isBelow(path: string, roots: readonly string[]): Promise<boolean>
   return realRoots.some((root) => real === root || real.startsWith(`${root}${sep}`));
 }
 
-/** A file that does not exist yet lies where its folder does. */
+/** A file that does not exist yet is where its folder is. */
 async function realpathOfExisting(path: string): Promise<string> {
   try {
     return await realpath(path);

@@ -1,11 +1,11 @@
 /** /py, /sh, /cwd and /agent: the code that a line runs, and the tag that records which line a cell came from. */
 
+import { signalName } from '../../lib/process-end.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
 import { findAgent, requireAgentApi, ShownTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
 import { Exit, UsageError } from '../command-errors.ts';
-import { signalName } from '../format.ts';
 import { isYes } from '../terminal/prompts.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
 

@@ -50,7 +50,7 @@ export class AgentRunner {
     this.#started = started;
     const { execution, connection, environment } = started;
     this.#sync = new ConversationSync(environment, connection, parts.settings);
-    void connection.closed.then((reason) => this.#hungUp(reason));
+    void connection.closed.then((reason) => this.#connectionClosed(reason));
     void execution.exited.then(
       (exit) => this.#die(runnerExited(exit, started.stderr.last)),
       (cause) => this.#die(new CellaError('RUNNER_FAILED', `The runner did not start: ${String(cause)}.`, { cause })),
@@ -200,7 +200,7 @@ export class AgentRunner {
   }
 
   /** A process closes its connection before it exits, so waits briefly for the exit status. */
-  async #hungUp(reason: CellaError): Promise<void> {
+  async #connectionClosed(reason: CellaError): Promise<void> {
     if (reason.code === 'RUNNER_GONE') {
       await Promise.race([this.#started.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
     }
@@ -244,7 +244,7 @@ export interface AgentRunnerParts {
   readonly keyFor?: RunnerConnectionParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */
   readonly refusalOf: (turn: string) => CellaError | undefined;
-  /** Called when a runner breaks the protocol. */
+  /** Called when a runner breaks the protocol, or a session token is refused. */
   readonly refused: AuditLog['refused'];
   readonly log: (runner: string, line: string) => void;
 }
@@ -277,12 +277,17 @@ async function startRunner({ id, spec, agent, parts, turn }: RunnerStartOptions)
   const binding = { session, runner: id };
   const socket = stack.use(
     await RunnerListener.open({
-      ...{ ...sockets, binding, hasNetwork: hasNetwork(spec), tokens, mcp: mcp(spec), onError },
+      ...sockets,
+      binding,
+      hasNetwork: hasNetwork(spec),
+      tokens,
+      mcp: mcp(spec),
+      onError,
       refused: ({ code, message }) =>
         parts.refused({ kind: 'session_token', userId: spec.info.ownerId, session, detail: message, code }),
     }),
   );
-  const environment = await parts.open(spec, socket.folder, (attempt) => spec.tellDenied(attempt, turn()));
+  const environment = await parts.open(spec, socket.folder, (attempt) => spec.onNetworkDenied(attempt, turn()));
   stack.use(environment.environment);
   const execution = await environment.environment.exec([...environment.runner, 'serve'], {
     stdin: 'pipe',

@@ -45,7 +45,7 @@ export interface RunnerSpec {
   /** For a fork: the agent key whose workspace it uses. */
   readonly workspaceOf?: string | undefined;
   /** Logs a denied network access in the runner's environment, with the running turn. */
-  tellDenied(attempt: DeniedAttempt, turn: string | undefined): void;
+  onNetworkDenied(attempt: DeniedAttempt, turn: string | undefined): void;
 }
 
 const RUNNER_FILE = 'cella-runner.mjs';

@@ -92,7 +92,7 @@ export class RunnerPool implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    this.#waiting.all();
+    this.#waiting.releaseAll();
     await Promise.all(
       [...this.#held].map(([session, held]) => this.#drop(session, held, 'the server is shutting down')),
     );
@@ -187,8 +187,7 @@ export class RunnerPool implements AsyncDisposable {
       void this.#drop(session, held, 'another session needs a runner');
       return;
     }
-    const late = () => void this.#drop(session, held, 'it was idle');
-    held.startIdleTimer(this.#parts.settings.idleMs, late);
+    held.startIdleTimer(this.#parts.settings.idleMs, () => void this.#drop(session, held, 'it was idle'));
   }
 
   async #drop(session: string, held: PooledRunner, why: string): Promise<void> {
@@ -198,12 +197,12 @@ export class RunnerPool implements AsyncDisposable {
     this.#closingRunners.add(closing);
     await closing;
     this.#closingRunners.delete(closing);
-    this.#waiting.next();
+    this.#waiting.releaseNext();
   }
 
   #forget(session: string, held: PooledRunner): void {
     if (this.#held.get(session) === held) this.#held.delete(session);
-    this.#waiting.next();
+    this.#waiting.releaseNext();
   }
 }
 
@@ -236,9 +235,9 @@ class PooledRunner {
   }
 
   /** Why another runner is needed; undefined if this one fits. */
-  unfitFor(spec: RunnerSpec, asker: string): string | undefined {
+  unfitFor(spec: RunnerSpec, userId: string): string | undefined {
     if (this.#specKey !== specKey(spec)) return 'the settings of its session have changed';
-    return this.#userId === undefined || this.#userId === asker ? undefined : 'another user has prompted';
+    return this.#userId === undefined || this.#userId === userId ? undefined : 'another user has prompted';
   }
 
   take(userId: string): this {
@@ -248,10 +247,10 @@ class PooledRunner {
     return this;
   }
 
-  /** Calls `late` after this idle time; 0 means at once. */
-  startIdleTimer(idleMs: number, late: () => void): void {
-    this.#idle = new IdleTimeout(idleMs, late);
-    if (idleMs === 0) late();
+  /** Calls `onIdle` after this idle time; 0 means at once. */
+  startIdleTimer(idleMs: number, onIdle: () => void): void {
+    this.#idle = new IdleTimeout(idleMs, onIdle);
+    if (idleMs === 0) onIdle();
     else this.#idle.restart();
   }
 
@@ -285,15 +284,15 @@ class WaitingTurns {
     await promise;
     const at = this.#waiters.indexOf(waiter);
     if (at !== -1) this.#waiters.splice(at, 1);
-    // It was aborted after it got the place: pass it on.
-    else if (signal.aborted) this.next();
+    // It was aborted after it was released: the next one gets the room.
+    else if (signal.aborted) this.releaseNext();
   }
 
-  next(): void {
+  releaseNext(): void {
     this.#waiters.shift()?.enter();
   }
 
-  all(): void {
+  releaseAll(): void {
     for (const { enter } of this.#waiters.splice(0)) enter();
   }
 }

@@ -55,10 +55,7 @@ export class ServerSession {
   readonly permissions: SessionPermissions;
   readonly #definition: CurrentDefinition;
 
-  private constructor(
-    whole: SessionServices,
-    { definition, storage, lock, outputs, requests, makeLog: writer }: OpenedParts,
-  ) {
+  private constructor(whole: SessionServices, { definition, storage, lock, outputs, requests, makeLog }: OpenedParts) {
     const services = { ...whole, storage };
     this.id = definition.id;
     this.storage = storage;
@@ -66,7 +63,7 @@ export class ServerSession {
     const current = new CurrentDefinition(definition);
     this.#definition = current;
     this.#outputs = outputs;
-    this.#log = writer({
+    this.#log = makeLog({
       onFailure: (error) => this.#ending.abort(error),
       resultOf: (execution) => this.#executions.resultOf(execution),
     });
@@ -273,14 +270,14 @@ export class ServerSession {
   async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
     const made = await runnerSpecOf(this.#services, this.definition, await this.info());
-    const tellDenied: RunnerSpec['tellDenied'] = (attempt, turn) => {
+    const onNetworkDenied: RunnerSpec['onNetworkDenied'] = (attempt, turn) => {
       this.#log.add({ type: 'network_denied', ...attempt, turn });
       this.#services.refused(this.definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
     };
-    return { ...made, tellDenied };
+    return { ...made, onNetworkDenied };
   }
 
-  /** The same, for long work such as a terminal: the kernel is not hibernated meanwhile. */
+  /** Like `session`, for long work such as a terminal: the kernel is not hibernated meanwhile. */
   use<T>(work: (session: Session) => Promise<T>): Promise<T> {
     this.#ending.checkOpen();
     return this.#lease.use(work);
@@ -288,9 +285,8 @@ export class ServerSession {
 
   /** Logs what was done to the session. */
   logStateChange(change: StateChange, { subject, by }: StateFacts = {}): Promise<number> {
-    const facts = { subject, by };
     if (change === 'reset' || change === 'restarted') this.#services.counters.restarts++;
-    return this.#log.write({ type: 'session_state', change, ...facts });
+    return this.#log.write({ type: 'session_state', change, subject, by });
   }
 
   /** What storage may not know of its kernel yet; undefined if it has had none since the server started. */
@@ -324,8 +320,8 @@ export class ServerSession {
   }
 
   /** Another session with the same memory. */
-  fork(wanted: NewFork): Promise<ServerSession> {
-    return this.#services.fork(this.id, wanted);
+  fork(request: NewFork): Promise<ServerSession> {
+    return this.#services.fork(this.id, request);
   }
 
   delete(): Promise<void> {
@@ -397,20 +393,19 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
   };
 }
 
-type RunnerSpecServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
+/** What is needed to describe a session that may have no kernel. */
+type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
 
 async function runnerSpecOf(
-  { storage, dataDir, session }: RunnerSpecServices,
+  { storage, dataDir, session }: OfflineServices,
   { ownerId, agentKey, settings, folderIds }: SessionDefinition,
   info: SessionInfo,
-): Promise<Omit<RunnerSpec, 'tellDenied'>> {
+): Promise<Omit<RunnerSpec, 'onNetworkDenied'>> {
   const key = storageKeyOf(ownerId, agentKey);
   const workspaceOf = (await storage.records.get(key))?.workspaceOf;
   const options = { ...session, ...settings, folderIds, agentKey: key, dataDir };
   return { info, options, workspaceOf };
 }
-
-type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
 
 /** Undefined if it has none yet. */
 async function offlineWorkspace(
