@@ -112,8 +112,8 @@ export function foreignIndex(): void {
 
   it.each([
     ['in a circle', (path: string) => path, 'in endless redirects'],
-    ['to a file of this machine', () => 'file:///etc/passwd', 'not taken'],
-    ['nowhere', () => 'http://', 'not taken'],
+    ['to a file of this machine', () => 'file:///etc/passwd', 'not allowed'],
+    ['nowhere', () => 'http://', 'not allowed'],
   ])('that sends %s is told', async (_where, elsewhere, why) => {
     const place = await openPlace();
     place.index.elsewhere = elsewhere;

@@ -116,7 +116,7 @@ export function foreignContract(searchPath: string, installer: RegExp): void {
       const { failed } = await deps.add(['glibc', 'late'], context);
       expect(failed.map(({ reason }) => reason)).toEqual([
         'glibc 1.0.0 has no wheel for Python 3.12.4 on musllinux_1_2_x86_64; it has cp312-cp312-manylinux_2_17_x86_64',
-        'late 1.0.0 needs Python >=3.13, and this is 3.12.4',
+        'late 1.0.0 needs Python >=3.13; this is 3.12.4',
       ]);
     });
   });
