@@ -2,7 +2,7 @@
 
 import { getSystemErrorMessage } from 'node:util';
 import { systemCode } from '../lib/values.ts';
-import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+import { type ErrorCode, errorCodes, isErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ResultEvent, Status } from '../protocol/execution-events.ts';
 import { escapeControlsKeepLines } from './format.ts';
@@ -180,11 +180,9 @@ export function adviceFor(code: ErrorCode, own?: string): string {
 
 /** The same for an error of a server, whose code may be from a later version. */
 export function adviceFromServer({ code, advice }: { readonly code: string; readonly advice: string }): string {
-  const known = isCode(code) ? code : undefined;
+  const known = isErrorCode(code) ? code : undefined;
   return known && errorCodes[known].advice === advice ? adviceFor(known) : advice.replace(ROUTE, '');
 }
-
-const isCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
 
 function messageFor({ code, message: text, cause }: CellaError): string {
   const message = text.replaceAll(/\bexecutor: "([\w-]+)"/g, '--executor $1');

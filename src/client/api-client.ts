@@ -1,6 +1,6 @@
 /** Calls the routes of a server and of its sessions, and turns error responses into errors of the library. */
 
-import { z } from 'zod';
+import type { z } from 'zod';
 import { tryParseJson } from '../lib/json-scanner.ts';
 import { omitUndefined } from '../lib/values.ts';
 import type { userNamespaceRoutes } from '../protocol/api/namespace-routes.ts';
@@ -13,7 +13,7 @@ import type {
   SessionAuth,
 } from '../protocol/api/route.ts';
 import { type RouteName, type Routes, routes } from '../protocol/api/routes.ts';
-import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
+import { type ErrorCode, errorCodes, isErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { ErrorBody, parseOrThrow } from '../protocol/parse.ts';
 import {
@@ -254,7 +254,6 @@ export async function allPages<T>(
   }
 }
 
-const Code = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
 type ReceivedError = {
   readonly code: string;
   readonly message: string;
@@ -264,12 +263,10 @@ type ReceivedError = {
 
 /** A newer server may send codes that this client does not know. */
 export function errorFromBody({ code, message, details = {}, advice }: ReceivedError): CellaError {
-  const known = Code.safeParse(code);
+  if (!isErrorCode(code)) return new CellaError('INTERNAL', `${message} (${code})`, { details });
   // The advice of a known code is phrased for this client, so keep only advice that differs from the table.
-  const own = known.success && advice !== undefined && advice !== errorCodes[known.data].advice ? { advice } : {};
-  return known.success
-    ? new CellaError(known.data, message, { details, ...own })
-    : new CellaError('INTERNAL', `${message} (${code})`, { details });
+  const own = advice !== undefined && advice !== errorCodes[code].advice ? { advice } : {};
+  return new CellaError(code, message, { details, ...own });
 }
 
 async function errorFromResponse(response: Response): Promise<CellaError> {

@@ -179,7 +179,7 @@ export class RemoteArtifacts implements ArtifactsApi {
   async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
     const info = await this.get(name);
     const response = await this.#routes.open('loadArtifact', { params: { name } });
-    return { info, chunks: telling(chunksOf(response), this.#routes.address) };
+    return { info, chunks: withServerErrors(chunksOf(response), this.#routes.address) };
   }
 
   async delete(name: string): Promise<void> {
@@ -187,7 +187,8 @@ export class RemoteArtifacts implements ArtifactsApi {
   }
 }
 
-async function* telling(chunks: AsyncIterable<Uint8Array>, where: string): AsyncGenerator<Uint8Array> {
+/** Names the server in the error of a broken connection. */
+async function* withServerErrors(chunks: AsyncIterable<Uint8Array>, where: string): AsyncGenerator<Uint8Array> {
   try {
     yield* chunks;
   } catch (error) {

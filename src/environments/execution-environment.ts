@@ -132,8 +132,8 @@ export class ExecutionEnvironment implements AsyncDisposable {
     const lines = runRunnerCommand(this.environment, this.#runner, {
       name: 'execute-query',
       lines: [{ ...this.#commandBase(), profile: this.#profileWithoutFiles(), ...query }],
-      says: QueryLine,
-      tellsFailure: ({ type }) => type === 'ended',
+      schema: QueryLine,
+      reportsFailure: ({ type }) => type === 'ended',
       onInput: (write) => {
         // End the query if a line cannot be sent: it may wait for that line forever.
         say = (line) => void write(line).catch(() => late.abort());
@@ -247,11 +247,11 @@ export class ExecutionEnvironment implements AsyncDisposable {
     return { files, transcript: written };
   }
 
-  async *#run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, says: S) {
+  async *#run<S extends z.ZodType>(name: 'setup-session' | 'read-transcript', lines: Iterable<object>, schema: S) {
     const { commandMs = COMMAND_TIMEOUT_MS } = this.#runner.limits ?? {};
     const signal = AbortSignal.timeout(commandMs);
     try {
-      yield* runRunnerCommand(this.environment, this.#runner, { name, lines, says, signal });
+      yield* runRunnerCommand(this.environment, this.#runner, { name, lines, schema, signal });
     } catch (cause) {
       if (!signal.aborted) throw cause;
       throw new CellaError('DEADLINE_EXCEEDED', `The runner's ${name} took more than ${commandMs} ms.`, { cause });

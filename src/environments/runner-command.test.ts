@@ -14,12 +14,12 @@ function runner() {
     exited: exit.promise,
     kill: () => {},
   };
-  const primitive = { exec: async () => execution } as unknown as Environment;
+  const environment = { exec: async () => execution } as unknown as Environment;
   const runner = { argv: ['runner'], programDir: '/' };
-  const lines = runRunnerCommand(primitive, runner, {
+  const lines = runRunnerCommand(environment, runner, {
     name: 'read-transcript',
     lines: [],
-    says: z.object({ n: z.number() }),
+    schema: z.object({ n: z.number() }),
   });
   return { stdout, exit, lines };
 }

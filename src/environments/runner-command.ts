@@ -28,44 +28,44 @@ interface RunnerCommand<S extends z.ZodType> {
   readonly name: 'setup-session' | 'execute-query' | 'read-transcript';
   readonly lines: Iterable<object>;
   /** The schema of its lines, apart from the line for an error. */
-  readonly says: S;
+  readonly schema: S;
   /** Called with a function that sends more lines. Without it, the input ends after `lines`. */
-  readonly onInput?: (say: (line: object) => Promise<void>) => void;
+  readonly onInput?: (send: (line: object) => Promise<void>) => void;
   /** Whether a line itself reports a failure. Any other command with an exit code other than 0 ended without a report. */
-  readonly tellsFailure?: (line: z.output<S>) => boolean;
+  readonly reportsFailure?: (line: z.output<S>) => boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Ends when the reader stops. Throws the runner's own error, or RUNNER_GONE if it ended without one. */
 export async function* runRunnerCommand<S extends z.ZodType>(
-  primitive: Environment,
+  environment: Environment,
   { argv, env = {} }: RunnerCommandLine,
-  { name, lines, says, onInput, tellsFailure = () => false, signal }: RunnerCommand<S>,
+  { name, lines, schema, onInput, reportsFailure = () => false, signal }: RunnerCommand<S>,
 ): AsyncGenerator<z.output<S>> {
-  const running = await primitive.exec([...argv, name], { stdin: 'pipe', env, signal });
+  const running = await environment.exec([...argv, name], { stdin: 'pipe', env, signal });
   // Callers do not get the log, which can mention things they must not see.
   running.stderr.resume();
   const { stdin } = running;
   try {
-    const say = (line: object) => write(stdin, `${JSON.stringify(line)}\n`);
-    let unsaid: unknown;
-    void sendAll(lines, say, onInput ? undefined : stdin).catch((error) => {
-      unsaid = error;
+    const send = (line: object) => write(stdin, `${JSON.stringify(line)}\n`);
+    let sendError: unknown;
+    void sendAll(lines, send, onInput ? undefined : stdin).catch((error) => {
+      sendError = error;
       running.kill();
     });
-    onInput?.(say);
+    onInput?.(send);
     let last: z.output<S> | undefined;
     for await (const line of jsonLines(outputOf(running))) {
       const failure = ErrorLine.safeParse(line);
-      if (failure.success) throw unsaid ?? failed(failure.data);
-      const said = says.safeParse(line);
-      if (!said.success) throw broken('an unexpected line');
-      last = said.data;
-      yield said.data;
+      if (failure.success) throw sendError ?? failed(failure.data);
+      const parsed = schema.safeParse(line);
+      if (!parsed.success) throw broken('an unexpected line');
+      last = parsed.data;
+      yield parsed.data;
     }
     const exit = await running.exited;
-    if (unsaid !== undefined) throw unsaid;
-    const complete = last !== undefined && (exit.code === 0 || (exit.code !== undefined && tellsFailure(last)));
+    if (sendError !== undefined) throw sendError;
+    const complete = last !== undefined && (exit.code === 0 || (exit.code !== undefined && reportsFailure(last)));
     if (!complete) throw gone(name, exit);
   } finally {
     running.kill();
@@ -74,10 +74,10 @@ export async function* runRunnerCommand<S extends z.ZodType>(
 
 async function sendAll(
   lines: Iterable<object>,
-  say: (line: object) => Promise<void>,
+  send: (line: object) => Promise<void>,
   toEnd: Writable | undefined,
 ): Promise<void> {
-  for (const line of lines) await say(line);
+  for (const line of lines) await send(line);
   toEnd?.end();
 }
 

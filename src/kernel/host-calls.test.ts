@@ -18,7 +18,7 @@ function calls() {
     progress: () => undefined,
     asking: () => undefined,
   });
-  const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, reckoned: 0 });
+  const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, estimatedBytes: 0 });
   return { begun, replied, start, hostCalls };
 }
 
@@ -72,7 +72,7 @@ test('a large reply is encoded completely, with turns for other work', async () 
           asking: () => undefined,
         },
       );
-      hostCalls.start({ id: 1, method: 'skills.list', params: {}, reckoned: 0 });
+      hostCalls.start({ id: 1, method: 'skills.list', params: {}, estimatedBytes: 0 });
     });
   await expectNoStall(work);
   expect(payloads[0]?.length).toBeGreaterThan(20_000_000);

@@ -52,20 +52,20 @@ export class HostCalls {
     this.#firstRequest = options.generation * IDS_PER_GENERATION;
     this.#inputs = new PendingInputCalls((id, reply) => {
       this.#forgetPrompt(id);
-      this.#asked();
+      this.#resumeClock();
       const answer: PyValue = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
       void this.#reply(id, encodeValue(answer));
     });
     this.#running = new CallRunner(options.handler, {
-      reply: (id, payload, reckoned) => {
-        options.budget.give('calls', reckoned);
+      reply: (id, payload, estimatedBytes) => {
+        options.budget.give('calls', estimatedBytes);
         return this.#reply(id, payload);
       },
       progress: (task, text) => options.progress({ type: 'progress', task, text }),
       asking: (begins) => {
         this.#asking += begins ? 1 : -1;
         if (begins) options.asking(true);
-        else this.#asked();
+        else this.#resumeClock();
       },
     });
   }
@@ -86,9 +86,9 @@ export class HostCalls {
     if (this.#inputs.size + this.#running.size >= MOST_CALLS) throw new FrameError('too many calls at once');
     if (!this.#options.budget.hasRoom('calls', 1)) return false;
     if (method === 'input') return this.#input(frame.id, parseInputCall(params));
-    const reckoned = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
-    this.#options.budget.take('calls', reckoned);
-    this.#running.start({ id: frame.id, method, params, reckoned });
+    const estimatedBytes = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
+    this.#options.budget.take('calls', estimatedBytes);
+    this.#running.start({ id: frame.id, method, params, estimatedBytes });
     return true;
   }
 
@@ -152,8 +152,8 @@ export class HostCalls {
     this.#prompts.delete(id);
   }
 
-  /** When the last pending question is answered, the execution's clock runs again. */
-  #asked(): void {
+  /** Lets the execution's clock run again if no question is pending. */
+  #resumeClock(): void {
     if (this.#inputs.size === 0 && this.#asking === 0) this.#options.asking(false);
   }
 
@@ -231,12 +231,12 @@ interface HostCall {
   readonly method: string;
   readonly params: PyValue;
   /** The estimated size of the call and its reply, in bytes. */
-  readonly reckoned: number;
+  readonly estimatedBytes: number;
 }
 
 interface CallRunnerHooks {
   /** Resolves when the kernel has accepted the reply, or is gone. */
-  reply(id: number, payload: Buffer, reckoned: number): Promise<void>;
+  reply(id: number, payload: Buffer, estimatedBytes: number): Promise<void>;
   progress(method: string, text: string): void;
   /** Reports that a call starts or stops waiting for a person. */
   asking(begins: boolean): void;
@@ -259,7 +259,7 @@ export class CallRunner {
   readonly #handler: CallHandler | undefined;
   readonly #events: CallRunnerHooks;
   readonly #running = new Map<number, AbortController>();
-  #bulky: Promise<void> = Promise.resolve();
+  #largeReplies: Promise<void> = Promise.resolve();
 
   constructor(handler: CallHandler | undefined, events: CallRunnerHooks) {
     this.#handler = handler;
@@ -274,16 +274,16 @@ export class CallRunner {
     return this.#running.has(id);
   }
 
-  start({ id, method, params, reckoned }: HostCall): void {
+  start({ id, method, params, estimatedBytes }: HostCall): void {
     const controller = new AbortController();
     this.#running.set(id, controller);
     const work = async () => {
       if (!this.#running.has(id)) return;
       const reply = await this.#perform(method, params, controller.signal);
       // A dead kernel gets no reply.
-      if (this.#running.delete(id)) await this.#events.reply(id, reply, reckoned);
+      if (this.#running.delete(id)) await this.#events.reply(id, reply, estimatedBytes);
     };
-    if (LARGE_REPLY_METHODS.has(method)) this.#bulky = this.#bulky.then(work);
+    if (LARGE_REPLY_METHODS.has(method)) this.#largeReplies = this.#largeReplies.then(work);
     else void work();
   }
 

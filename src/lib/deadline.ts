@@ -39,12 +39,12 @@ export async function answerFromProcess<T>(
 ): Promise<T> {
   const began = performance.now();
   const late = Promise.withResolvers<never>();
-  const look = () => {
+  const check = () => {
     if (isStopped(pid)) late.reject(silent(`process ${pid} was stopped`));
     else if (performance.now() - began >= timeoutMs)
       late.reject(silent(`process ${pid} has not answered for ${timeoutMs / 1000} s`));
   };
-  const timer = setInterval(look, Math.min(STOPPED_CHECK_MS, timeoutMs));
+  const timer = setInterval(check, Math.min(STOPPED_CHECK_MS, timeoutMs));
   try {
     return await Promise.race([answer, late.promise]);
   } finally {

@@ -100,13 +100,13 @@ function outputOf(pipe: Readable | null, exited: Promise<unknown>): Readable {
   pipe.pipe(output);
   const closeWhenSilent = () => {
     let before = pipe.bytesRead;
-    const look = setInterval(() => {
+    const check = setInterval(() => {
       // Do not count the time in which the reader is slow.
       if (pipe.bytesRead === before && !output.writableNeedDrain) pipe.destroy();
       before = pipe.bytesRead;
     }, SILENT_PIPE_MS).unref();
-    pipe.once('close', () => clearInterval(look));
-    if (pipe.closed) clearInterval(look);
+    pipe.once('close', () => clearInterval(check));
+    if (pipe.closed) clearInterval(check);
   };
   exited.then(closeWhenSilent, () => output.end());
   return output;

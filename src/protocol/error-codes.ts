@@ -332,3 +332,8 @@ export const errorCodes = {
 } as const satisfies Record<string, CodeFacts>;
 
 export type ErrorCode = keyof typeof errorCodes;
+
+/** Whether this version knows the code. */
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(errorCodes, code);
+}

@@ -1,7 +1,7 @@
 /** JSON-RPC 2.0: parses one line into a message, describes methods, and carries errors across the connection. */
 
 import { z } from 'zod';
-import { type ErrorCode, errorCodes } from './error-codes.ts';
+import { type ErrorCode, errorCodes, isErrorCode } from './error-codes.ts';
 import { CellaError } from './errors.ts';
 
 export const RpcCode = {
@@ -131,7 +131,7 @@ export function protocolError(rpc: number, message: string): WireError {
 
 export function decodeError({ code: rpc, message, data }: WireError): CellaError {
   const ours = CellaErrorData.safeParse(data);
-  const known = ours.success && isCode(ours.data.code) ? ours.data.code : undefined;
+  const known = ours.success && isErrorCode(ours.data.code) ? ours.data.code : undefined;
   const code = known ?? codeOf(rpc) ?? 'RUNNER_PROTOCOL';
   const { advice, details = {} } = ours.success ? ours.data : {};
   return new CellaError(code, message.slice(0, MOST_CHARACTERS), {
@@ -140,12 +140,8 @@ export function decodeError({ code: rpc, message, data }: WireError): CellaError
   });
 }
 
-function isCode(text: string): text is ErrorCode {
-  return Object.hasOwn(errorCodes, text);
-}
-
 function codeOf(rpc: number): ErrorCode | undefined {
   return Object.keys(errorCodes)
-    .filter(isCode)
+    .filter(isErrorCode)
     .find((code) => errorCodes[code].rpc === rpc);
 }

@@ -162,13 +162,13 @@ const slots = new Semaphore(4);
 const MOST_LATE = 16;
 
 /** A running check of one folder. Later callers share it; once it has a `problem`, they are refused until it ends. */
-interface Look {
+interface FolderCheck {
   problem: string | undefined;
   /** Resolves when the folder has answered or has a problem. */
   done: Promise<void>;
 }
 
-const looks = new Map<string, Look>();
+const checks = new Map<string, FolderCheck>();
 
 interface FolderSettings {
   readonly cwd?: string | undefined;
@@ -191,7 +191,7 @@ export async function checkFoldersAnswer(settings: FolderSettings): Promise<void
 }
 
 export async function checkFolderAnswers(path: string): Promise<void> {
-  const current = looks.get(path) ?? look(path);
+  const current = checks.get(path) ?? startCheck(path);
   if (current.problem === undefined) await current.done;
   if (current.problem !== undefined) throw folderHangs(`The folder ${path} ${current.problem}.`);
 }
@@ -218,7 +218,7 @@ export async function whileFolderAnswers<T>(
       work.then(undo).catch(() => {});
       hangs.reject(error);
     });
-  if (looks.get(path)?.problem !== undefined) void check();
+  if (checks.get(path)?.problem !== undefined) void check();
   const timer = setInterval(check, TIMEOUT_MS);
   try {
     return await Promise.race([finished, hangs.promise]);
@@ -227,17 +227,17 @@ export async function whileFolderAnswers<T>(
   }
 }
 
-function look(path: string): Look {
-  const current: Look = { problem: undefined, done: Promise.resolve() };
-  looks.set(path, current);
-  current.done = slots.run(() => lookOnce(path, current));
+function startCheck(path: string): FolderCheck {
+  const current: FolderCheck = { problem: undefined, done: Promise.resolve() };
+  checks.set(path, current);
+  current.done = slots.run(() => runCheck(path, current));
   return current;
 }
 
-async function lookOnce(path: string, current: Look): Promise<void> {
-  if ([...looks.values()].filter(({ problem }) => problem !== undefined).length >= MOST_LATE) {
+async function runCheck(path: string, current: FolderCheck): Promise<void> {
+  if ([...checks.values()].filter(({ problem }) => problem !== undefined).length >= MOST_LATE) {
     current.problem = `cannot be checked while ${MOST_LATE} others do not answer`;
-    looks.delete(path);
+    checks.delete(path);
     return;
   }
   // An error of the folder itself is reported when it is used.
@@ -245,7 +245,7 @@ async function lookOnce(path: string, current: Look): Promise<void> {
     () => {},
     () => {},
   );
-  void answered.then(() => looks.delete(path));
+  void answered.then(() => checks.delete(path));
   await withTimeout(answered, TIMEOUT_MS, () => new Error('late')).catch(() => {
     current.problem = `has not answered for ${TIMEOUT_MS / 1000} s`;
   });

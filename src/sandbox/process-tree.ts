@@ -29,14 +29,14 @@ export function newProcessTag(prefix = ''): ProcessTag {
 }
 
 /** Set `ownGroup` if the program leads its own process group. */
-export function killTree(pid: number, mark: ProcessTag, { ownGroup }: { ownGroup: boolean }): void {
+export function killTree(pid: number, tag: ProcessTag, { ownGroup }: { ownGroup: boolean }): void {
   if (ownGroup) sendSignal(-pid, 'SIGKILL');
-  killAllFound(() => treeMembers(pid, mark, ownGroup));
+  killAllFound(() => treeMembers(pid, tag, ownGroup));
 }
 
 /** Sends SIGTERM to all processes of the tree. */
-export function termTree(pid: number, mark: ProcessTag): void {
-  for (const member of treeMembers(pid, mark, true)) sendSignal(member, 'SIGTERM');
+export function termTree(pid: number, tag: ProcessTag): void {
+  for (const member of treeMembers(pid, tag, true)) sendSignal(member, 'SIGTERM');
 }
 
 /** Kills every process that has this variable, or is in a group with this prefix, whichever process started it. */
@@ -56,14 +56,14 @@ function killAllFound(find: () => number[]): void {
   }
 }
 
-function treeMembers(root: number, mark: ProcessTag, ownGroup: boolean): number[] {
+function treeMembers(root: number, tag: ProcessTag, ownGroup: boolean): number[] {
   const all = processes();
-  const text = `${TAG_VARIABLE}=${mark.env[TAG_VARIABLE]}`;
+  const text = `${TAG_VARIABLE}=${tag.env[TAG_VARIABLE]}`;
   const found = new Set(
     all
       .filter(
         ({ pid, group, session }) =>
-          pid === root || (ownGroup && (group === root || session === root)) || hasTag(pid, text, mark.group),
+          pid === root || (ownGroup && (group === root || session === root)) || hasTag(pid, text, tag.group),
       )
       .map(({ pid }) => pid),
   );
@@ -121,9 +121,9 @@ export function canMakeGroups(): boolean {
  * Moves a program that has just started into its cgroup. The program is stopped meanwhile: the move can take many milliseconds,
  * in which it could start processes outside the group. Dispose of the result when all of its processes have ended.
  */
-export function enterGroup(pid: number, mark: string): Disposable {
+export function enterGroup(pid: number, tag: string): Disposable {
   const own = ownGroup();
-  const group = own === undefined ? undefined : join(own, `${GROUP_NAME}${mark}`);
+  const group = own === undefined ? undefined : join(own, `${GROUP_NAME}${tag}`);
   if (group === undefined || !makeGroup(group)) return { [Symbol.dispose]: () => {} };
   let ended = false;
   stopOrContinue(pid, 'SIGSTOP');
@@ -148,9 +148,9 @@ export function removeGroups(prefix: string): void {
   for (const name of groupsIn(own)) if (name.startsWith(`${GROUP_NAME}${prefix}`)) removeGroup(join(own, name));
 }
 
-/** Whether a process is in the group with this mark. */
-function isInGroup(groups: string, mark: string): boolean {
-  return groups.includes(`${GROUP_NAME}${mark}`);
+/** Whether a process is in the group with this tag. */
+function isInGroup(groups: string, tag: string): boolean {
+  return groups.includes(`${GROUP_NAME}${tag}`);
 }
 
 function ownGroup(): string | undefined {

@@ -41,7 +41,7 @@ export function announcedOwner(dataDir: string): LockOwner | undefined {
   return { id: holder, pid, host: hostname(), since: startedAt };
 }
 
-/** The address of the process that has the folder; a file that another one has left says nothing of it. */
+/** The address of the server with this pid. Undefined if the server file is from another process. */
 function urlOf(dataDir: string, pid: number): string | undefined {
   const facts = readServerFile(join(dataDir, SERVER_FILE));
   return facts?.pid === pid ? facts.url : undefined;
@@ -80,7 +80,7 @@ export function redisAddress(storage: Storage): Pick<ServerFile, 'redis'> {
 
 const WRITABLE_BY_OTHERS = 0o022;
 
-/** A sticky bit is no excuse: others could not take files away, and could still put theirs where none is yet. */
+/** A sticky bit does not help: other users could not remove files, but could still add some. */
 export async function checkFolderRights(dataDir: string): Promise<void> {
   for (const path of [dataDir, programsDir(dataDir)]) {
     const facts = await statIfThere(path);
@@ -101,7 +101,7 @@ export async function checkFolderRights(dataDir: string): Promise<void> {
   }
 }
 
-/** Undefined where there is nothing yet: what the server makes is for its user alone. */
+/** Undefined if there is no such file yet: what the server creates is for its user alone. */
 async function statIfThere(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);

@@ -28,7 +28,7 @@ export function newFileId(ending: string): string {
   return `out_${stamp()}${random(8)}.${ending}`;
 }
 
-/** The user who has what sessions without a server have made. */
+/** Whether this is the user who owns what sessions without a server have created. */
 export const isLocalUser = (ownerId: string): boolean => ownerId === 'local';
 
 export function storageKeyOf(ownerId: string, agentKey: string): string {
@@ -54,7 +54,7 @@ function stamp(): string {
   return Date.now().toString(36).padStart(8, '0');
 }
 
-/** Asked for many at a time: asking costs more than the bytes. */
+/** Random bytes in stock: one call for many bytes is cheaper than many calls. */
 let bytes = Buffer.alloc(0);
 let used = 0;
 

@@ -92,7 +92,7 @@ function unsafeKey(message: string, advice: string, path: string): CellaError {
 /** A server with a few kernels and clients. */
 const FILES_NEEDED = 1024;
 
-/** What to do about a limit that is too low for a server. */
+/** A warning if the limit is too low for a server. */
 export function openFilesWarning(limit = openFilesLimit()): string | undefined {
   if (limit >= FILES_NEEDED) return undefined;
   return `The limit of open files is ${limit}, too low for kernels. Raise the limit (ulimit -n ${FILES_NEEDED}) and start the server again.`;

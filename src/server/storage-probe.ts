@@ -57,7 +57,7 @@ export class StorageProbe {
     return this.#last;
   }
 
-  /** Files and events share a disk, but for Redis: then it is still where workspaces and outputs are. */
+  /** With file storage, events are on the same disk. With Redis, workspaces and outputs still are. */
   async #writeFile(): Promise<void> {
     const path = join(this.#dataDir, `.probe-${process.pid}`);
     try {

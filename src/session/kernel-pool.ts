@@ -16,7 +16,7 @@ import {
   type CheckedOptions,
   checkOptions,
   checkOwnKey,
-  type ForkOthers,
+  type ForkOverrides,
   type SessionOptions,
 } from './session-options.ts';
 
@@ -120,22 +120,22 @@ export class KernelPool implements AsyncDisposable {
   }
 
   /**
-   * Starts a kernel with the memory of another key's, for a key that is not in this pool; `others` override the key's options.
+   * Starts a kernel with the memory of another key's, for a key that is not in this pool; `overrides` replace options of that key.
    */
   async fork(
     agentKey: string,
     options: ForkOptions,
     own: Omit<SessionOptions, 'agentKey'> = {},
-    others: ForkOthers = {},
+    overrides: ForkOverrides = {},
   ): Promise<Session> {
     const key = this.#normalizeKey(options.agentKey);
     if (this.#entries.has(key)) {
       throw new CellaError('KEY_BUSY', `This pool already has a session for the key ${JSON.stringify(key)}.`);
     }
     const text = optionsText(
-      checkOptions({ ...this.#defaults, ...omitUndefined({ ...own, ...others }), agentKey: key }),
+      checkOptions({ ...this.#defaults, ...omitUndefined({ ...own, ...overrides }), agentKey: key }),
     );
-    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, others);
+    const session = (await this.acquire(agentKey, own)).forkIn({ ...options, agentKey: key }, overrides);
     const entry = this.#newEntry(text, session, new SlotWaiters());
     this.#entries.set(key, entry);
     try {

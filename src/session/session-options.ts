@@ -98,7 +98,7 @@ const CheckpointOptions = z.strictObject({
 const OwnKeyOnly = z.object({ agentKey: UserAgentKey.optional() });
 
 /** Options of a fork that replace those of its parent. */
-export type ForkOthers = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>;
+export type ForkOverrides = Pick<SessionOptions, 'storage' | 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>;
 
 /** For callers of the library: keys that start with ~ belong to the users of a server. */
 export function checkOwnKey(agentKey: unknown): void {

@@ -51,7 +51,7 @@ import {
   checkForkOptions,
   checkOptions,
   checkOwnKey,
-  type ForkOthers,
+  type ForkOverrides,
   type SessionOptions,
 } from './session-options.ts';
 import { openTerminal } from './session-terminal.ts';
@@ -320,8 +320,8 @@ export class Session implements SessionApi {
     return await this.forkIn(options);
   }
 
-  /** For a pool, which has checked the key. `others` replace options of this session. */
-  async forkIn(options: ForkOptions, others: ForkOthers = {}): Promise<Session> {
+  /** For a pool, which has checked the key. `overrides` replace options of this session. */
+  async forkIn(options: ForkOptions, overrides: ForkOverrides = {}): Promise<Session> {
     this.#checkOpen();
     const { agentKey, from } = checkForkOptions(options);
     if (!this.capabilities.liveFork) {
@@ -329,7 +329,7 @@ export class Session implements SessionApi {
       throw new CellaError('CAPABILITY_MISSING', `${why}. Make a durable checkpoint instead.`);
     }
     const { session } = await this.#manager.fork(from, async () => {
-      const fork = await this.#openFork({ ...this.#options, ...others, agentKey }, others.storage !== undefined);
+      const fork = await this.#openFork({ ...this.#options, ...overrides, agentKey }, overrides.storage !== undefined);
       return { session: fork, manager: fork.#manager, close: () => fork.close() };
     });
     return session;

@@ -66,12 +66,12 @@ export const megabytes = number('a whole number of megabytes', { most: 1_000_000
 export const tokens = number('a whole number of tokens', { most: 9_999_999_999 });
 /** Converts to bytes. */
 export const megabytesAsBytes = number('a whole number of megabytes', { most: 1_000_000_000, unit: 1024 * 1024 });
-/** To milliseconds. */
+/** Converts to milliseconds. */
 export const hours = number('a whole number of hours from 1 to 8760', { least: 1, most: 8760, unit: 3_600_000 });
-/** To milliseconds; 0 is for ever. */
+/** Converts to milliseconds; 0 means no limit. */
 export const days = number('a whole number of days', { most: 36_500, unit: 24 * 3_600_000 });
 
-/** As people write them, to whole milliseconds. */
+/** Converts to whole milliseconds. */
 export const seconds = secondsUpTo(2_147_483, 'a number of seconds above 0, such as 30 or 0.5');
 export const secondsOfDay = secondsUpTo(86_400, 'a number of seconds above 0, such as 30 or 0.5, and at most 86400');
 export const secondsOrNone = secondsUpTo(86_400, 'a number of seconds, such as 30 or 0.5, and at most 86400', 0);
@@ -85,7 +85,7 @@ export const dollars: ValueType<number> = {
   fileType: 'number',
 };
 
-/** An empty folder would be this one, and an empty name none: both come from a variable that is not set. */
+/** Empty text most likely comes from a shell variable that is not set. */
 function notEmpty(given: string): string {
   if (given !== '') return given;
   throw new RangeError('It must not be empty.');
@@ -204,17 +204,17 @@ export function secret(variable: string, description: string, type: ValueType<st
   return { variable, type, defaultText: '', description };
 }
 
-/** The same, and no config file can say it. */
+/** The same setting, but it cannot be set in a config file. */
 export function notInFile<T>({ key: _key, ...rest }: Setting<T>): Setting<T> {
   return rest;
 }
 
-/** The same, for every command at once: a variable or the config file says it. */
+/** The same setting without a flag: only a variable or the config file can set it. */
 export function withoutFlag<S extends Setting>({ flag: _flag, ...rest }: S): Omit<S, 'flag'> {
   return rest;
 }
 
-/** Whether an address has one, or a name, which may be a token. */
+/** Whether an address contains a password, or a user name, which may be a token. */
 export function holdsPassword(addresses: string): boolean {
   return /:\/\/[^/]*:[^/]*@|:\/\/[^/:]+@/.test(addresses);
 }

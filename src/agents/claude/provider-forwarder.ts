@@ -1,7 +1,7 @@
 /**
- * The way to a provider that is reached without the gateway. If the program's address is `api.anthropic.com`, it fetches
- * settings from there: a provider could run commands by their hooks, without asking. At any other address it only calls
- * models. So it gets an address of loopback, behind which the paths of models alone lead to the provider.
+ * Forwards model calls to a provider that is reached without the gateway. If the program is given the address
+ * `api.anthropic.com`, it fetches settings from there, whose hooks could run commands without permission. At any other address,
+ * it only calls models. So it gets an address on loopback, which forwards only the paths of models.
  */
 
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ interface ProviderForwarder extends AsyncDisposable {
 
 type ProviderAccess = Pick<AgentSetup, 'env'> & { readonly model: Pick<AgentSetup['model'], 'baseUrl'> };
 
-/** Undefined for an address without TLS: the gateway's, or another one of loopback. */
+/** Undefined for an address without TLS, which is the gateway's or another one on loopback. */
 export async function openProviderForwarder({ env, model }: ProviderAccess): Promise<ProviderForwarder | undefined> {
   const base = new URL(model.baseUrl);
   if (base.protocol !== 'https:') return undefined;
@@ -48,7 +48,7 @@ export async function openProviderForwarder({ env, model }: ProviderAccess): Pro
   };
 }
 
-/** Those that the program itself would trust: its own, the system's, and those of the environment. */
+/** The certificates that the program itself would trust: its own, the system's, and those of the environment. */
 async function certificates({ NODE_EXTRA_CA_CERTS: extra = '' }: AgentSetup['env']): Promise<string[]> {
   const known = new Set([...getCACertificates('default'), ...getCACertificates('system')]);
   // A program ignores a file that is not there.

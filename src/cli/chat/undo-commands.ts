@@ -70,7 +70,7 @@ export async function history({ session, output }: ChatState, argument: string):
 /** Goes back to before the last cell that changed something. */
 export async function undo(state: ChatState): Promise<ChatOutcome> {
   const { session, output, undoStack: past } = state;
-  const before = await look(state);
+  const before = await readVariables(state);
   let line: string | undefined;
   for (let isReadOnly = true; isReadOnly; ) {
     await session.undo().catch((error) => explainNothingToUndo(error, past));
@@ -78,7 +78,7 @@ export async function undo(state: ChatState): Promise<ChatOutcome> {
     line = cell?.line;
     isReadOnly = cell?.readOnly ?? false;
   }
-  const changes = changesBetween(before, await look(state));
+  const changes = changesBetween(before, await readVariables(state));
   const what = line === undefined ? 'the last cell' : cutToWidth(escapeControls(line), LONGEST_LINE);
   await output.note({ command: 'undo', line, changes }, `Undone: ${what}\n${changesToText(changes)} Files stay.`);
   return 'done';
@@ -130,9 +130,9 @@ export async function restore(state: ChatState, argument: string): Promise<ChatO
   if (argument === '') {
     throw new UsageError('A checkpoint is missing.', 'Type /restore NAME; /checkpoints lists them.');
   }
-  const before = await look(state);
+  const before = await readVariables(state);
   const { checkpoint: point, lost = [], moreLost } = await session.restore(argument);
-  const changes = changesBetween(before, await look(state));
+  const changes = changesBetween(before, await readVariables(state));
   const warnings = formatLost({ lost, moreLost }, 'could not be restored');
   const text = `Back at ${JSON.stringify(argument)}, ${formatAgo(point.createdAt)}. ${changesToText(changes)} Files stay.`;
   await output.note({ command: 'restore', checkpoint: point, changes, lost, moreLost }, text, warnings);
@@ -163,7 +163,7 @@ export async function fork(state: ChatState, argument: string): Promise<ChatOutc
 }
 
 /** The code's own objects may fail to be inspected; then nothing is known about the variables. */
-async function look({ session }: ChatState): Promise<readonly Variable[]> {
+async function readVariables({ session }: ChatState): Promise<readonly Variable[]> {
   return await session.variables().catch(() => []);
 }
 
@@ -182,12 +182,12 @@ export function changesBetween(before: readonly Variable[], after: readonly Vari
   const names = new Set([...then.keys(), ...now.keys()]);
   return [...names].flatMap((name) => {
     const [old, fresh] = [then.get(name), now.get(name)];
-    if (old && fresh && looks(old) === looks(fresh)) return [];
+    if (old && fresh && comparable(old) === comparable(fresh)) return [];
     return [{ name, before: old?.preview, after: fresh?.preview }];
   });
 }
 
-function looks({ type, preview, length, size }: Variable): string {
+function comparable({ type, preview, length, size }: Variable): string {
   return JSON.stringify([type, preview, length, size]);
 }
 

@@ -25,7 +25,7 @@ import { z } from 'zod';
 import { answerFromProcess, settlesWithin } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
 import { messageOf } from '../../lib/values.ts';
-import { type ErrorCode, errorCodes } from '../../protocol/error-codes.ts';
+import { isErrorCode } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServerConfig } from '../../settings/server-config.ts';
 import { Exit } from '../command-errors.ts';
@@ -114,8 +114,6 @@ async function typedCella(): Promise<string> {
   const { packageFile } = await import('../../interpreter/package-file.ts');
   return `node ${shellQuote(packageFile('bin/cella.cjs'))}`;
 }
-
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorCodes, code);
 
 const ReadyLine = z.union([
   z.object({

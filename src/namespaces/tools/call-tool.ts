@@ -43,12 +43,12 @@ export interface ToolRuntime {
 }
 
 export class ToolCaller {
-  readonly #means: ToolRuntime;
+  readonly #runtime: ToolRuntime;
   readonly #servers: McpServers;
   readonly #slots = new Semaphore(MOST_AT_ONCE);
 
-  constructor(means: ToolRuntime, servers: McpServers) {
-    this.#means = means;
+  constructor(runtime: ToolRuntime, servers: McpServers) {
+    this.#runtime = runtime;
     this.#servers = servers;
   }
 
@@ -69,8 +69,8 @@ export class ToolCaller {
     const { values, ...bound } = bindArguments(callee, signatureOf(tool, call.recipe), call);
     const argv = buildArgv(callee, tool, { values, ...bound });
     await this.#approved(tool, call, values, shownCommand(argv), context);
-    const given = await resolveEnvironment(tool.env, this.#means.credentials, tool.name);
-    const runner = tool.runs_on === 'host' ? this.#means.host : this.#means.sandboxed;
+    const given = await resolveEnvironment(tool.env, this.#runtime.credentials, tool.name);
+    const runner = tool.runs_on === 'host' ? this.#runtime.host : this.#runtime.sandboxed;
     const { signal } = context;
     return await this.#slots.run(() => runCli({ callee, tool, argv, ...given, signal }, runner), signal);
   }
@@ -79,7 +79,7 @@ export class ToolCaller {
     const bound = bindArguments(callee, signatureOf(tool, call.recipe), call);
     const request = prepareRequest(callee, tool, bound);
     await this.#approved(tool, call, bound.values, shownRequest(request, tool.auth), context);
-    const auth = await authenticate(tool.auth, this.#means.credentials, tool.name);
+    const auth = await authenticate(tool.auth, this.#runtime.credentials, tool.name);
     const { signal } = context;
     return await this.#slots.run(() => sendRequest(callee, tool, request, auth, signal), signal);
   }
@@ -101,7 +101,7 @@ export class ToolCaller {
     if (!tool.requires_approval || context.approved === true) return;
     const definition = fingerprintOf(tool);
     const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary, definition };
-    await askApproval(this.#means.approve, request, context);
+    await askApproval(this.#runtime.approve, request, context);
   }
 }
 

@@ -64,7 +64,7 @@ export class Budgets {
   /** Reserves the call's worst-case cost until disposed of. Throws BUDGET_EXCEEDED if the budget is used up. */
   async reserve(
     { session, userId }: TokenBinding,
-    { model, otherModels, body, outputLimit: wanted, storedContext: storedContextName }: ModelRequest,
+    { model, otherModels, body, outputLimit, storedContext: storedContextName }: ModelRequest,
     signal: AbortSignal,
   ): Promise<Disposable> {
     const { rules, usage, quotas } = this.#parts;
@@ -82,7 +82,7 @@ export class Budgets {
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (storedContextName !== undefined && budgets.length > 0) throw unbounded(storedContextName);
     const dearest = dearestOf(prices.flatMap(({ price }) => price ?? []));
-    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, wanted.tokens, dearest), signal);
+    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, outputLimit.tokens, dearest), signal);
   }
 }
 
@@ -243,9 +243,9 @@ function dearestOf(prices: readonly Price[]): Price | undefined {
 }
 
 /** Assumes one byte per token. Digits and rare characters come close to that, and an agent could choose such text. */
-export function estimateOf(bytes: number, wanted: number, price: Price | undefined): CostEstimate {
-  const counts = { input: bytes, output: wanted, cacheRead: 0, cacheWrite: 0 };
-  return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + wanted };
+export function estimateOf(bytes: number, outputTokens: number, price: Price | undefined): CostEstimate {
+  const counts = { input: bytes, output: outputTokens, cacheRead: 0, cacheWrite: 0 };
+  return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + outputTokens };
 }
 
 export interface ChargingOptions {
@@ -322,11 +322,11 @@ export class CallTiming {
 
 /** The maximum number of output tokens produced so far. `isOver`: the answer is complete. */
 export function maxProduced(
-  { outputLimit: wanted, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
+  { outputLimit, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
   { workedMs, isOver }: { readonly workedMs: number; readonly isOver: boolean },
 ): number {
   // The provider always completes an answer that is not a stream.
-  if (!isOver && !streamed) return wanted.tokens;
+  if (!isOver && !streamed) return outputLimit.tokens;
   const ms = Math.max(0, workedMs) + (isOver ? 0 : NOTICED_MS);
-  return Math.min(wanted.tokens, Math.ceil((ms * MOST_PER_SECOND) / 1000) * wanted.answers);
+  return Math.min(outputLimit.tokens, Math.ceil((ms * MOST_PER_SECOND) / 1000) * outputLimit.answers);
 }

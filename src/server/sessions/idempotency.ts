@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { parseOwnJson } from '../../lib/own-json.ts';
-import { type ErrorCode, errorCodes } from '../../protocol/error-codes.ts';
+import { type ErrorCode, isErrorCode } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ExecutionResult } from '../../protocol/execution-events.ts';
 import { ExecutionId } from '../../protocol/session-events.ts';
@@ -22,8 +22,11 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSI
 /** Larger results are stored in a file. */
 const MAX_INLINE_BYTES = 256 * 1024;
 
-const ErrorCodes = z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCodes, code));
-const RecordedError = z.object({ code: ErrorCodes, message: z.string(), details: z.record(z.string(), z.unknown()) });
+const RecordedError = z.object({
+  code: z.custom<ErrorCode>(isErrorCode),
+  message: z.string(),
+  details: z.record(z.string(), z.unknown()),
+});
 
 const IdempotencyRecord = z.object({
   /** What the request runs: an execution, or a turn, whose result is in its own record. */

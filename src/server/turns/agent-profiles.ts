@@ -9,7 +9,7 @@ import type { DocumentStore } from '../../storage/contract.ts';
 const COLLECTION = 'agent-profiles';
 const MOST_PROFILES = 100;
 /** The limit of one document in storage. */
-const MOST_CHARACTERS = 900_000;
+const MOST_BYTES = 900_000;
 
 export class AgentProfiles {
   readonly #profiles: Collection<NamedProfile>;
@@ -35,8 +35,8 @@ export class AgentProfiles {
   async put(userId: string, name: string, profile: AgentProfile): Promise<NamedProfile> {
     const stored: NamedProfile = { name, updatedAt: Date.now(), profile };
     const size = Buffer.byteLength(JSON.stringify(stored));
-    if (size > MOST_CHARACTERS) {
-      throw new CellaError('TOO_LARGE', `A profile can have at most ${MOST_CHARACTERS} bytes; this one has ${size}.`);
+    if (size > MOST_BYTES) {
+      throw new CellaError('TOO_LARGE', `A profile can have at most ${MOST_BYTES} bytes; this one has ${size}.`);
     }
     return await this.#writes.run(userId, async () => {
       const others = (await this.list(userId)).filter((one) => one.name !== name);

@@ -19,9 +19,9 @@ import { type Database, keyColumn, loadSqlite, type Row, type SqliteConnection }
 import { sqliteCode, storageFailed, storageMoved } from './file-errors.ts';
 
 /** How often to check a lock that another owner holds. */
-const LOOK_MS = 20;
+const POLL_MS = 20;
 /** How often to retry a failed release. Until then no other process can get the lock. */
-const AGAIN_MS = 500;
+const RETRY_MS = 500;
 
 const HOST = hostname();
 
@@ -70,7 +70,7 @@ export class FileLocks implements Locks {
       while (other) {
         const left = deadline - performance.now();
         if (left <= 0) throw lockBusy(agentKey, ownerFrom(other));
-        await delay(Math.min(left, LOOK_MS), undefined, signal ? { signal } : {}).catch((cause) => {
+        await delay(Math.min(left, POLL_MS), undefined, signal ? { signal } : {}).catch((cause) => {
           throw lockAborted(agentKey, cause);
         });
         other = await this.#database.read((db) => this.#ownerRow(db, agentKey));
@@ -135,7 +135,7 @@ export class FileLocks implements Locks {
   #releaseLater(lock: LockHandle): void {
     if (this.#closed) return;
     const again = () => lock.release().catch(() => {}); // `release` schedules the next attempt
-    setTimeout(() => void again(), AGAIN_MS).unref();
+    setTimeout(() => void again(), RETRY_MS).unref();
   }
 }
 

@@ -93,12 +93,12 @@ export async function runner(): Promise<Target> {
       ...{ stdin: new PassThrough().resume(), stdout: Readable.from([Buffer.from(input)]), stderr, kill: () => {} },
       exited: Promise.resolve({ code: input.length % 3 }),
     };
-    const primitive = { exec: async () => execution } as unknown as Environment;
-    const place = { argv: ['runner'], programDir: '/p' };
-    const says = isQuery ? QueryLine : TranscriptLine;
+    const environment = { exec: async () => execution } as unknown as Environment;
+    const runner = { argv: ['runner'], programDir: '/p' };
+    const schema = isQuery ? QueryLine : TranscriptLine;
     const name = isQuery ? 'execute-query' : 'read-transcript';
     try {
-      for await (const line of runCommand(primitive, place, { name, lines: [{}], says })) says.parse(line);
+      for await (const line of runCommand(environment, runner, { name, lines: [{}], schema })) schema.parse(line);
     } catch (error) {
       if (!(error instanceof CellaError)) throw error;
     }
@@ -112,7 +112,7 @@ export async function runner(): Promise<Target> {
         functions: ['IncomingCalls', 'handle', 'on', 'notify', 'begin', 'stopAll', '#work', '#toWireError'],
       },
       { file: 'protocol/parse.ts', functions: ['describeProblems', 'explain'] },
-      { file: 'protocol/rpc-message.ts', functions: ['decodeError', 'isCode', 'codeOf', 'protocolError'] },
+      { file: 'protocol/rpc-message.ts', functions: ['decodeError', 'codeOf', 'protocolError'] },
       {
         file: 'protocol/rpc-peer.ts',
         functions: ['#read', '#take', '#settle', '#refuse', '#refuseLine', '#reply', '#fits'],
