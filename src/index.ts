@@ -24,7 +24,7 @@ export {
   type QueryEvent,
 } from './environments/execution-environment.ts';
 export { LocalEnvironment, type LocalOptions } from './environments/local/local-environment.ts';
-export type { RunnerCommandLine } from './environments/runner-command.ts';
+export type { RunnerCommandLine } from './environments/run-runner-command.ts';
 export { SandboxEnvironment } from './environments/sandbox-environment.ts';
 export type { PackageSourceOptions } from './namespaces/deps/package-source.ts';
 export type { CredentialLookup } from './namespaces/tools/tool-credentials.ts';

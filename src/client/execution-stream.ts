@@ -184,7 +184,7 @@ class OutputFileReader {
 
 const NO_READER = 'input() was called, but no client reads the events of this cell any more';
 
-export class InputResponder {
+export class InputRefuser {
   readonly #session: Answerable;
 
   constructor(session: Answerable) {

@@ -16,7 +16,7 @@ import type { SessionInfo } from '../protocol/session-info.ts';
 import type * as api from '../session/api.ts';
 import type { ExecuteOptions } from '../session/api.ts';
 import { type ApiClient, errorFromBody, hasCode, parseResponse } from './api-client.ts';
-import { InputResponder, toExecutionEvents } from './execution-stream.ts';
+import { InputRefuser, toExecutionEvents } from './execution-stream.ts';
 import { SERVER_GONE } from './subscribe.ts';
 import { aborted, serverUnreachable } from './transport.ts';
 
@@ -212,7 +212,7 @@ interface RemoteExecutionsOptions {
 
 export class RemoteExecutions {
   readonly #parts: RemoteExecutionsOptions;
-  readonly #answers: InputResponder;
+  readonly #refuser: InputRefuser;
   /** Executions are sent one after the other, each once the server accepted the previous one. */
   #sent: Promise<unknown> = Promise.resolve();
   /** Executions that are not over, oldest first. */
@@ -220,7 +220,7 @@ export class RemoteExecutions {
 
   constructor(parts: RemoteExecutionsOptions) {
     this.#parts = parts;
-    this.#answers = new InputResponder(parts.session);
+    this.#refuser = new InputRefuser(parts.session);
   }
 
   async run(code: string, { onEvent, onInput, ...options }: api.RunOptions): Promise<ResultEvent> {
@@ -241,7 +241,7 @@ export class RemoteExecutions {
   }
 
   stream(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent> {
-    return this.#answers.whileRead(this.#begin(code, options));
+    return this.#refuser.whileRead(this.#begin(code, options));
   }
 
   /** Starts sending the code before it returns. */

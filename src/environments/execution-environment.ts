@@ -23,7 +23,7 @@ import type {
   FileWrite,
   FileWritten,
 } from './environment.ts';
-import { type RunnerCommandLine, runRunnerCommand } from './runner-command.ts';
+import { type RunnerCommandLine, runRunnerCommand } from './run-runner-command.ts';
 
 export interface ExecutionEnvironmentOptions {
   readonly sessionId: string;

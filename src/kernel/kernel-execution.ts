@@ -287,7 +287,7 @@ export interface EventSink<T> {
 }
 
 /** Passes each event to a function as it arrives; there is always room. */
-export class EventListener<T> implements EventSink<T> {
+export class CallbackEventSink<T> implements EventSink<T> {
   readonly #listen: (item: T) => void;
   readonly lost = 0;
   readonly abandoned = false;

@@ -4,7 +4,7 @@ import { encodeValue } from '../protocol/kernel-marshal.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { Kernel } from './kernel.ts';
 import type { ByteSource, FrameConnection, KernelConnection } from './kernel-connection.ts';
-import { EventListener, KernelExecution } from './kernel-execution.ts';
+import { CallbackEventSink, KernelExecution } from './kernel-execution.ts';
 
 const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {}, close: () => {} };
 
@@ -94,7 +94,7 @@ test('an answer of a kernel that was killed has no effect: its cell ends with it
   say(hello);
   await kernel.ready;
   const soon = { ...settings, timeoutMs: 1 };
-  const execution = new KernelExecution(1, 'while True: pass', soon, new EventListener(() => {}));
+  const execution = new KernelExecution(1, 'while True: pass', soon, new CallbackEventSink(() => {}));
   const result = kernel.execute(execution);
   await killed;
   say({ type: FrameType.result, id: 1, payload: encodeValue({ status: 'ok', markers: [0, 0] }) });
@@ -108,7 +108,7 @@ test('a kernel is not read while 64 MiB of its frames wait for output', async ()
   const { kernel, exit, say, hangUp, isPaused } = scripted({ output: unending });
   say(hello);
   await kernel.ready;
-  const result = kernel.execute(new KernelExecution(1, 'display()', settings, new EventListener(() => {})));
+  const result = kernel.execute(new KernelExecution(1, 'display()', settings, new CallbackEventSink(() => {})));
   const payload = encodeValue({ data: { 'text/plain': 'x'.repeat(8_000_000) }, markers: [1, 0] });
   const paused = Array.from({ length: 9 }, () => {
     say({ type: FrameType.display, id: 1, payload });

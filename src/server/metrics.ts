@@ -17,7 +17,7 @@ type Measured = Pick<SessionManager, 'metrics' | 'kernelMemory' | 'onEnded'>;
 /** Why a client was disconnected: it did not read, or was no longer authorized. */
 export type Dropped = 'slow' | 'refused';
 
-export class HttpMetrics {
+export class ServerMetrics {
   readonly #registry = new Registry();
   readonly #requests: Histogram<'method' | 'route' | 'status'>;
   readonly #clients: Gauge<'kind'>;

@@ -23,7 +23,7 @@ import { RequestAudit } from './http/request-audit.ts';
 import { defaultLimits, type HttpLimits, type ServerContext } from './http/server-context.ts';
 import { openLogs } from './logger.ts';
 import { type MakeMcp, McpEndpoints } from './mcp-endpoints.ts';
-import { HttpMetrics, ModelMetrics } from './metrics.ts';
+import { ModelMetrics, ServerMetrics } from './metrics.ts';
 import { StorageQuota } from './quotas/storage-quota.ts';
 import { KernelQuota } from './quotas/user-quotas.ts';
 import { Followers, type RateOptions } from './request-limits.ts';
@@ -207,7 +207,7 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
   const kernels = new KernelQuota(access.quotas, sessions);
   const endpoints = new McpEndpoints({ sessions, access, kernels, storageQuota }, parts);
   agents.offerMcp(endpoints);
-  const metrics = new HttpMetrics(
+  const metrics = new ServerMetrics(
     sessions,
     () => ({ runners: agents.pool.metrics(), models: counts.numbers }),
     access.audit,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import { checkExecuteOptions, checkOptions, OptionsCache } from './session-options.ts';
+import { CheckedOptionsCache, checkExecuteOptions, checkOptions } from './session-options.ts';
 
 function refusal(check: () => unknown): CellaError {
   try {
@@ -120,8 +120,8 @@ describe('the options of an execution', () => {
 
 const written = () => ({ agentKey: 'a', preload: ['numpy'], limits: { memoryMb: 64 }, spares: 2 });
 
-function having(options: object): OptionsCache<{ limits: { memoryMb: number } }> {
-  const seen = new OptionsCache<{ limits: { memoryMb: number } }>('agentKey');
+function having(options: object): CheckedOptionsCache<{ limits: { memoryMb: number } }> {
+  const seen = new CheckedOptionsCache<{ limits: { memoryMb: number } }>('agentKey');
   seen.add(options, { limits: { memoryMb: 64 } });
   return seen;
 }
@@ -183,7 +183,7 @@ describe('options that were found valid', () => {
   });
 
   it('have a limited number in the cache', () => {
-    const seen = new OptionsCache<object>('agentKey');
+    const seen = new CheckedOptionsCache<object>('agentKey');
     for (let spares = 0; spares < 100; spares++) seen.add({ spares }, {});
     expect(seen.find({ spares: 0 })).toBeUndefined();
     expect(seen.find({ spares: 99 })).toBeDefined();

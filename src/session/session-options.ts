@@ -171,7 +171,7 @@ interface CacheEntry<T> {
 }
 
 /** Checked options by what was written. `own`: the option that differs from session to session and is checked each time. */
-export class OptionsCache<T extends object> {
+export class CheckedOptionsCache<T extends object> {
   readonly #own: string;
   #entries: readonly CacheEntry<T>[] = [];
 
@@ -223,4 +223,4 @@ function freezeDeep<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-const optionsCache = new OptionsCache<CheckedOptions>('agentKey');
+const optionsCache = new CheckedOptionsCache<CheckedOptions>('agentKey');

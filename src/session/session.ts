@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { type Executor, runToEnd } from '../environments/kernel-host.ts';
-import { EventListener, EventQueue, type EventSink, type KernelExecution } from '../kernel/kernel-execution.ts';
+import { CallbackEventSink, EventQueue, type EventSink, type KernelExecution } from '../kernel/kernel-execution.ts';
 import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';
@@ -238,7 +238,7 @@ export class Session implements SessionApi {
 
   async run(code: string, options: RunOptions = NO_OPTIONS): Promise<ResultEvent> {
     let failure: { readonly error: unknown } | undefined;
-    const listener = new EventListener<ExecutionEvent>((event) => {
+    const sink = new CallbackEventSink<ExecutionEvent>((event) => {
       // Deferred, because the kernel that asks is still handling the request.
       if (event.type === 'input_request') queueMicrotask(() => void giveInput(this, event, options.onInput));
       try {
@@ -248,7 +248,7 @@ export class Session implements SessionApi {
         failure ??= { error };
       }
     });
-    const result = await this.#execute(code, options, listener).result;
+    const result = await this.#execute(code, options, sink).result;
     if (failure) throw failure.error;
     return result;
   }

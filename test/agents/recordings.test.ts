@@ -1,7 +1,7 @@
 /** Turns that were recorded from the real program: the live stream and the reload end in the same state. */
 
 import { describe, expect, test } from 'vitest';
-import { LiveStream } from '../../src/agents/claude/live-stream.ts';
+import { LiveTurn } from '../../src/agents/claude/live-turn.ts';
 import { eventsOf } from '../../src/agents/claude/transcript-events.ts';
 import { AgentLogEvent } from '../../src/protocol/agent-events.ts';
 import {
@@ -14,7 +14,7 @@ import { type Recording, readRecording, recordedNames } from '../support/agents/
 
 function liveEvents({ agent, cwd, turns }: Recording): AgentLogEvent[] {
   return turns.flatMap(({ turn, prompt, mode, outcome, native }): AgentLogEvent[] => {
-    const live = new LiveStream(turn, cwd);
+    const live = new LiveTurn(turn, cwd);
     const { status, usage, error } = outcome;
     return [
       { type: 'turn_started', turn, agent, prompt, mode },

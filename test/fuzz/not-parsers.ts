@@ -86,7 +86,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'toFileError',
     'kindOf',
   ],
-  'environments/runner-command.ts': ['sendAll', 'write', 'outputOf', 'gone'],
+  'environments/run-runner-command.ts': ['sendAll', 'write', 'outputOf', 'gone'],
   'interpreter/find-python.ts': [
     'findPython',
     'hostSearchPath',
@@ -198,7 +198,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'isOver',
   ],
   'server/cluster/peers.ts': ['Peers', 'ClusterPeerMonitor', 'lockOf', 'secretOf'],
-  'server/gateway/field-check.ts': ['fields', 'free', 'oneOfFields', 'wantsKeys', 'shown'],
+  'server/gateway/field-check.ts': ['fields', 'freeFields', 'oneOfTypes', 'wantsKeys', 'shown'],
   'server/gateway/gateway.ts': ['ModelGateway', 'TurnErrors', 'urlOf', 'tell', 'tooManyCalls', 'otherWay'],
   'server/gateway/provider-api.ts': ['providerErrorBody', 'providerErrorEvent', 'sendProviderError', 'textOf'],
   'server/gateway/providers/anthropic.ts': [

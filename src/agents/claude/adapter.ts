@@ -7,7 +7,7 @@ import type { Agent, AgentAdapter, AgentSetup, AgentTurn } from '../agent-adapte
 import { EventSender } from '../event-sender.ts';
 import { claudeFailure } from './block-events.ts';
 import { findFile, readConversation, writeConversation } from './conversation-files.ts';
-import { LiveStream } from './live-stream.ts';
+import { LiveTurn } from './live-turn.ts';
 import { openProviderForwarder } from './provider-forwarder.ts';
 import {
   loadSdk,
@@ -100,7 +100,7 @@ export async function runClaudeTurn(sdk: Sdk, setup: AgentSetup, turn: AgentTurn
   if (turn.signal.aborted) return { status: 'cancelled' };
   await using folder = await makeTurnFolder(setup);
   const pluginDir = await writeProfile(setup, folder.profileDir);
-  const live = new LiveStream(turn.id, setup.cwd);
+  const live = new LiveTurn(turn.id, setup.cwd);
   const sender = new EventSender((event) => turn.emit(event));
   const done = Promise.withResolvers<void>();
   let stderr = '';
@@ -214,11 +214,7 @@ const KILLED =
   'Its work so far is kept. If nobody has killed it, its session probably ran out of memory: ' +
   'create a session with more (`limits.memoryMb`), or ask for work that needs less.';
 
-function failureOfEnd(
-  { result }: Pick<LiveStream, 'result'>,
-  death: unknown,
-  stderr: string,
-): AgentFailure | undefined {
+function failureOfEnd({ result }: Pick<LiveTurn, 'result'>, death: unknown, stderr: string): AgentFailure | undefined {
   if (result && !result.is_error) return undefined;
   if (result) {
     const message = result.result ?? result.errors?.join('\n') ?? `It ended with ${result.subtype}.`;

@@ -3,7 +3,7 @@
 import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { AgentFailure, TurnStatus } from '../../protocol/turn.ts';
 import { BlockEvents, fieldOf, providerFailure, type ToolOutcome, usageOf, usageSince } from './block-events.ts';
-import { itemOf, textsOf } from './live-stream.ts';
+import { itemOf, textsOf } from './live-turn.ts';
 import {
   type AssistantLine,
   Block,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { LiveStream } from './live-stream.ts';
+import { LiveTurn } from './live-turn.ts';
 import { eventsOf, uuidOfTurn } from './transcript-events.ts';
 
 const turn = 'trn_0000000000000001';
@@ -9,7 +9,7 @@ const block = { type: 'hologram', shape: { sides: 6 } };
 const message = { id: 'msg_1', model: 'claude', content: [block, { type: 'text', text: 'See?' }] };
 
 test('an unknown message of the program is kept unchanged', () => {
-  const live = new LiveStream(turn, '/agent/workspace');
+  const live = new LiveTurn(turn, '/agent/workspace');
   const unknown = { type: 'teleported', to: 'mars', passengers: [{ name: 'Ann' }] };
   expect(live.toEvents(unknown)).toEqual([raw(unknown)]);
   const known = { type: 'system', subtype: 'beamed', text: 'up' };

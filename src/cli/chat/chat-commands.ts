@@ -8,7 +8,7 @@ import { escapeControls } from '../format.ts';
 import type { ChatOutcome, ChatState } from './chat-state.ts';
 import { agent, cwd, py, sh } from './code-commands.ts';
 import { NAMESPACE_COMMANDS, type NamespaceCommandName, namespaceCommand } from './namespace-commands.ts';
-import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './undo-commands.ts';
+import { checkpoint, checkpoints, fork, history, restore, undo, vars } from './state-commands.ts';
 
 const LONGEST_NAME = 40;
 

@@ -18,7 +18,7 @@ export interface ChatState {
   readonly targetFlags: string;
   readonly cells: CellRunner;
   readonly lines: LineSource;
-  readonly output: ChatOutput;
+  readonly output: ChatCommandOutput;
   /** Whether a person can be prompted and asked. */
   readonly interactive: boolean;
   /** Where code runs, such as `in the sandbox`. */
@@ -73,7 +73,7 @@ interface ChatReply {
   readonly [fact: string]: unknown;
 }
 
-export class ChatOutput {
+export class ChatCommandOutput {
   readonly #terminal: CliTerminal;
   readonly #json: boolean;
   readonly #report: CommandOutput;

@@ -9,7 +9,7 @@ import type { OpenOptions } from '../backend/backend.ts';
 import { finishCell } from '../cells/cell-reader.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { complete, findCommand, parseLine } from '../chat/chat-commands.ts';
-import { type ChatOutcome, ChatOutput, type ChatState, MAX_UNDO } from '../chat/chat-state.ts';
+import { ChatCommandOutput, type ChatOutcome, type ChatState, MAX_UNDO } from '../chat/chat-state.ts';
 import { promptAgent, runPython } from '../chat/code-commands.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { openWithStatus, Signals } from '../command-lifecycle.ts';
@@ -83,7 +83,7 @@ export async function chat(request: ChatRequest, context: CommandContext): Promi
   const cells = new CellRunner({ session, terminal, signals, lines, json: request.json });
   const state: ChatState = {
     ...{ session, cells, lines, backend: context.backend, storage: options, targetFlags: request.targetFlags },
-    output: new ChatOutput(terminal, request),
+    output: new ChatCommandOutput(terminal, request),
     interactive: terminal.interactive,
     where: describeExecutor(session),
     autoSh: request.autoSh,

@@ -15,7 +15,7 @@ const PIPE_BYTES = { toKernel: 1 << 20, fromKernel: 1 << 20, stdout: 1 << 19, st
 const PATH_BYTES = 4096;
 
 /** Output is read at once if at least this many bytes are waiting. */
-export const PROMPT_READ_BYTES = 1 << 16;
+export const READ_AT_ONCE_BYTES = 1 << 16;
 
 type RingBufferName = keyof typeof PIPE_BYTES;
 

@@ -18,7 +18,7 @@ import { type Frame, FrameDecoder, FrameType } from '../../protocol/kernel-frame
 import { fromKernel, parseSnapshotTaken } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { FramePipe, SharedMemorySource } from './frame-pipe.ts';
-import { type KernelTask, PROMPT_READ_BYTES, SharedMemory, type WorkerMessage } from './shared-memory.ts';
+import { type KernelTask, READ_AT_ONCE_BYTES, SharedMemory, type WorkerMessage } from './shared-memory.ts';
 import { type CompiledCode, wasm } from './worker/emscripten.ts';
 
 /** The compiled worker is JavaScript. From source, Node strips the types. */
@@ -230,7 +230,7 @@ export class PyodideWorkerClient {
       return;
     }
     const much =
-      this.#memory.pipe('stdout').size > PROMPT_READ_BYTES || this.#memory.pipe('stderr').size > PROMPT_READ_BYTES;
+      this.#memory.pipe('stdout').size > READ_AT_ONCE_BYTES || this.#memory.pipe('stderr').size > READ_AT_ONCE_BYTES;
     if (much || this.#memory.pipe('fromKernel').size > 0) this.#takeOutput();
     else this.#soon ??= setTimeout(() => this.#takeOutput(), OUTPUT_DELAY_MS);
     kernel.control.take();

@@ -19,7 +19,7 @@ import { messageOf } from '../../lib/values.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
-import { boundedFetch, messagesOf } from './mcp-messages.ts';
+import { boundedFetch, messagesOf } from './mcp-limits.ts';
 import { SchemaValidator } from './schema-validator.ts';
 import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { McpTool } from './tool-definition.ts';

@@ -188,7 +188,7 @@ export async function startedEvent(
   };
 }
 
-interface BackgroundRecorderParts {
+interface BackgroundEventRecorderParts {
   readonly writer: SessionLog;
   readonly outputs: OutputFiles;
   readonly limits: RecordLimits;
@@ -196,10 +196,10 @@ interface BackgroundRecorderParts {
   readonly executions: Pick<SessionExecutions, 'executionOf'>;
 }
 
-export class BackgroundRecorder {
-  readonly #parts: BackgroundRecorderParts;
+export class BackgroundEventRecorder {
+  readonly #parts: BackgroundEventRecorderParts;
 
-  constructor(parts: BackgroundRecorderParts) {
+  constructor(parts: BackgroundEventRecorderParts) {
     this.#parts = parts;
   }
 
@@ -221,7 +221,7 @@ export class BackgroundRecorder {
 
 async function toLogEvent(
   event: BackgroundEvent,
-  { outputs, limits, executions }: BackgroundRecorderParts,
+  { outputs, limits, executions }: BackgroundEventRecorderParts,
 ): Promise<SessionEventBody> {
   if (event.type === 'saved') {
     const { id, ...facts } = event;

@@ -30,10 +30,11 @@ export function fields(plain: string, nested: Nested = {}, rules: Omit<Fields, '
 }
 
 /** Marks the names as `free`: they contain data of the user or the model, such as a tool's input. */
-export const free = (names: string): Nested => Object.fromEntries(names.split(/\s+/).map((name) => [name, 'free']));
+export const freeFields = (names: string): Nested =>
+  Object.fromEntries(names.split(/\s+/).map((name) => [name, 'free']));
 
-/** A text that matches one of these words. */
-export const oneOfFields = (...words: readonly string[]): RegExp =>
+/** A value of `type` that is one of these words. */
+export const oneOfTypes = (...words: readonly string[]): RegExp =>
   new RegExp(`^(?:${words.join('|').replace(/\s+/g, '|')})$`);
 
 /** A scalar or a list of scalars. Any field of an object in this place is unknown. */
@@ -72,7 +73,7 @@ const SHOWN_NAME = /^[\w.$-]{1,80}$/;
 const MOST_SHOWN = 200;
 const MOST_MODELS = 50;
 
-export class FieldWatch implements ScanListener {
+export class FieldChecker implements ScanListener {
   readonly mostKept = 256;
   readonly #rules: FieldRules;
   readonly #open: OpenValue[] = [];

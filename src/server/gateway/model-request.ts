@@ -7,7 +7,7 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { firstProblem } from '../../protocol/parse.ts';
-import { FieldWatch, fields, refusedRequest } from './field-check.ts';
+import { FieldChecker, fields, refusedRequest } from './field-check.ts';
 import { checkVersions, type ProviderRoute, providerAdapters } from './provider-api.ts';
 import type { ApiFormat } from './providers/provider.ts';
 
@@ -59,13 +59,13 @@ export async function readModelRequest(
   if (encoding !== 'identity') throw invalidBody('The body must not be compressed.');
   if (!/^application\/json\s*(;|$)/i.test(type)) throw invalidBody('The body must be application/json.');
   const { anyCase } = providerAdapters[route.provider];
-  const watch = new FieldWatch({ shape: route.fields.request ?? fields(''), added, mayReach, anyCase });
-  const members = await readMembers(request, rules, watch);
+  const checker = new FieldChecker({ shape: route.fields.request ?? fields(''), added, mayReach, anyCase });
+  const members = await readMembers(request, rules, checker);
   const body = parseBody(members);
   const model = route.model ?? body.model;
   if (model === undefined) throw invalidBody('The body has no model.');
   // Gemini also accepts the name of a resource.
-  const otherModels = [...watch.models].map((name) => name.replace(/^models\//, ''));
+  const otherModels = [...checker.models].map((name) => name.replace(/^models\//, ''));
   if (!mayReach && [model, ...otherModels].some((name) => SEARCHING.test(name)))
     throw refusedRequest({ kind: 'remote', at: 'model' });
   if (body.background === true)
@@ -201,12 +201,16 @@ export interface BodyLimits {
   readonly take: (bytes: number) => void;
 }
 
-/** `watch` checks its fields. */
-export async function readMembers(request: IncomingMessage, room: BodyLimits, watch: FieldWatch): Promise<JsonMembers> {
-  const scan = new JsonScanner(LIMITS, watch);
+/** `checker` checks its fields. */
+export async function readMembers(
+  request: IncomingMessage,
+  room: BodyLimits,
+  checker: FieldChecker,
+): Promise<JsonMembers> {
+  const scan = new JsonScanner(LIMITS, checker);
   const bytes = await readBytes(request, room, (chunk) => {
     const isJson = scan.push(chunk);
-    if (watch.finding) throw refusedRequest(watch.finding);
+    if (checker.finding) throw refusedRequest(checker.finding);
     if (!isJson) throw noJson();
   });
   // Two parsers may read invalid UTF-8 differently.

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { messagesIn } from '../../../test/support/agents/streamed-messages.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { FieldWatch, type Shape } from './field-check.ts';
+import { FieldChecker, type Shape } from './field-check.ts';
 import { findProviderRoute } from './provider-api.ts';
 import type { ApiFormat } from './providers/provider.ts';
 import { type AnswerReader, EventReader } from './response-filter.ts';
@@ -250,8 +250,8 @@ describe('a key in pieces', () => {
 });
 
 it('names of fields that are not shown are not reported', () => {
-  const watch = new FieldWatch({ shape: apis.messages?.fields.answer ?? 'free' });
-  watch.begin('object');
-  expect(watch.key('"<script>"')).toBe(false);
-  expect(watch.finding).toEqual({ kind: 'unknown field', at: '…' });
+  const checker = new FieldChecker({ shape: apis.messages?.fields.answer ?? 'free' });
+  checker.begin('object');
+  expect(checker.key('"<script>"')).toBe(false);
+  expect(checker.finding).toEqual({ kind: 'unknown field', at: '…' });
 });

@@ -11,7 +11,7 @@ import { type JsonMember, JsonScanner } from '../../lib/json-scanner.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ByteReservation } from '../request-limits.ts';
-import { type FieldRules, FieldWatch, refusedAnswer } from './field-check.ts';
+import { FieldChecker, type FieldRules, refusedAnswer } from './field-check.ts';
 import { KeyLeakScanner, TextLeakScanner } from './key-leak-scanner.ts';
 import { providerErrorBody } from './provider-api.ts';
 import { heldBack, permanentFailure, providerFailed } from './upstream.ts';
@@ -65,15 +65,15 @@ export interface AnswerReader {
 /** Scans the fields of a message as it arrives. */
 class Scanned {
   readonly #scan: JsonScanner;
-  readonly #watch: FieldWatch;
+  readonly #checker: FieldChecker;
   readonly #gathered = new GatheredBytes();
   isBroken = false;
   /** Whether the message contains the first byte of a character at which some parsers break lines. */
   #mayBreak = false;
 
   constructor(rules: FieldRules) {
-    this.#watch = new FieldWatch(rules);
-    this.#scan = new JsonScanner(LIMITS, this.#watch);
+    this.#checker = new FieldChecker(rules);
+    this.#scan = new JsonScanner(LIMITS, this.#checker);
   }
 
   push(piece: Buffer): void {
@@ -81,7 +81,7 @@ class Scanned {
     this.#mayBreak ||= piece.includes(0xc2) || piece.includes(0xe2);
     if (this.isBroken) return;
     this.isBroken = !this.#scan.push(piece);
-    if (this.#watch.finding) throw refusedAnswer(this.#watch.finding);
+    if (this.#checker.finding) throw refusedAnswer(this.#checker.finding);
   }
 
   get size(): number {
@@ -195,9 +195,9 @@ export class ErrorReader implements AnswerReader {
   }
 
   #isKnown(bytes: Buffer): boolean {
-    const watch = new FieldWatch(this.#options.rules);
-    const scan = new JsonScanner(LIMITS, watch);
-    return scan.push(bytes) && scan.end() && scan.isObject && !watch.finding && isUtf8(bytes);
+    const checker = new FieldChecker(this.#options.rules);
+    const scan = new JsonScanner(LIMITS, checker);
+    return scan.push(bytes) && scan.end() && scan.isObject && !checker.finding && isUtf8(bytes);
   }
 }
 

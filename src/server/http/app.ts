@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { routes } from '../../protocol/api/routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { FORWARD_HEADER, type ForwardSigner } from '../cluster/peers.ts';
-import type { HttpMetrics } from '../metrics.ts';
+import type { ServerMetrics } from '../metrics.ts';
 import { isLoopback, serverNames } from '../startup-checks.ts';
 import { errorResponse, toCellaError } from './error-response.ts';
 import {
@@ -85,7 +85,7 @@ export function buildApp(context: ServerContext): Fetch {
 export interface AppOptions {
   readonly hosts: HostHeaderRules;
   readonly log: Logger;
-  readonly metrics: HttpMetrics;
+  readonly metrics: ServerMetrics;
   /** Records requests that are refused before routing. */
   readonly requestAudit: Pick<RequestAudit, 'refused'>;
   /** Recognizes requests that another server forwarded. */
@@ -163,7 +163,7 @@ function requestIdOf(given: string | undefined): string {
 }
 
 /** Logs the path without the query, which may contain a login code. */
-function logRequest(c: RequestContext, log: Logger, metrics: HttpMetrics, ms: number): void {
+function logRequest(c: RequestContext, log: Logger, metrics: ServerMetrics, ms: number): void {
   const { status } = c.res;
   const route = c.get('route') ?? 'none';
   metrics.request(c.req.method, route, status, ms);

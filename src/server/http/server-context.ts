@@ -13,7 +13,7 @@ import type { ForwardMark, Peers } from '../cluster/peers.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import type { ModelService } from '../gateway/model-service.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
-import type { HttpMetrics } from '../metrics.ts';
+import type { ServerMetrics } from '../metrics.ts';
 import type { StorageQuota } from '../quotas/storage-quota.ts';
 import type { KernelQuota } from '../quotas/user-quotas.ts';
 import type { ByteReservation, Followers } from '../request-limits.ts';
@@ -62,7 +62,7 @@ export interface ServerContext {
   readonly profiles: AgentProfiles;
   /** Whether writes to storage succeed. */
   readonly probe: StorageProbe;
-  readonly metrics: HttpMetrics;
+  readonly metrics: ServerMetrics;
   readonly followers: Followers;
   readonly requestAudit: RequestAudit;
 }

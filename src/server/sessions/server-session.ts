@@ -11,7 +11,7 @@ import type { Session } from '../../session/session.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import type { Lock, Storage } from '../../storage/contract.ts';
 import { readEvents } from '../events/event-stream.ts';
-import { BackgroundRecorder } from '../events/execution-recorder.ts';
+import { BackgroundEventRecorder } from '../events/execution-recorder.ts';
 import { recoverLog } from '../events/log-recovery.ts';
 import { OutputFiles } from '../events/output-files.ts';
 import { SessionLog, type SessionLogParts } from '../events/session-log.ts';
@@ -46,7 +46,7 @@ export class ServerSession {
   readonly #outputs: OutputFiles;
   readonly #lease: KernelLease;
   readonly #executions: SessionExecutions;
-  readonly #background: BackgroundRecorder;
+  readonly #background: BackgroundEventRecorder;
   readonly #trimmer: SessionTrimmer;
   readonly #ending: SessionEnding;
   /** The turns of its coding agent. */
@@ -85,7 +85,7 @@ export class ServerSession {
       lock,
       onEnded: () => void this.#trimmer.afterExecution().catch(() => {}), // retried after the next execution
     });
-    this.#background = new BackgroundRecorder({
+    this.#background = new BackgroundEventRecorder({
       writer: this.#log,
       outputs,
       limits: services.limits,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Environment } from '../../../src/environments/environment.ts';
 import { ExecutionEnvironment, type Query, type QueryEvent } from '../../../src/environments/execution-environment.ts';
 import { LocalEnvironment } from '../../../src/environments/local/local-environment.ts';
-import type { RunnerCommandLine } from '../../../src/environments/runner-command.ts';
+import type { RunnerCommandLine } from '../../../src/environments/run-runner-command.ts';
 import { SandboxEnvironment } from '../../../src/environments/sandbox-environment.ts';
 import type { AgentProfile } from '../../../src/protocol/agent-profile.ts';
 import { openAgentSandbox } from '../../../src/session/agent-sandbox.ts';

@@ -18,7 +18,7 @@ export async function transcript(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { AgentLogEvent } = await import('../../../src/protocol/agent-events.ts');
   const { eventsOf, turnOfUuid, uuidOfTurn } = await import('../../../src/agents/claude/transcript-events.ts');
-  const { LiveStream } = await import('../../../src/agents/claude/live-stream.ts');
+  const { LiveTurn } = await import('../../../src/agents/claude/live-turn.ts');
   const { parseLines } = await import('../../../src/agents/claude/sdk-messages.ts');
   const { canUseTool } = await import('../../../src/agents/claude/tool-permission.ts');
   const { readConversation, writeConversation } = await import('../../../src/agents/claude/conversation-files.ts');
@@ -31,7 +31,7 @@ export async function transcript(): Promise<Target> {
   };
 
   const live = async (text: string, isChecked: boolean): Promise<void> => {
-    const stream = new LiveStream(TURN, '/workspace');
+    const stream = new LiveTurn(TURN, '/workspace');
     for (const line of text.split('\n')) {
       const events = stream.toEvents(tryParseJson(line));
       if (isChecked) check(events);
@@ -77,7 +77,7 @@ export async function transcript(): Promise<Target> {
       { file: 'agents/claude/sdk-messages.ts' },
       { file: 'agents/claude/transcript-events.ts' },
       { file: 'agents/claude/block-events.ts' },
-      { file: 'agents/claude/live-stream.ts' },
+      { file: 'agents/claude/live-turn.ts' },
       {
         file: 'agents/event-sender.ts',
         functions: ['truncateText', 'oneLine', 'withoutDepth', 'isDeeper', 'truncateInput', 'truncateId'],

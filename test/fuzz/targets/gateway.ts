@@ -9,7 +9,7 @@ import { headAndBody, requestWithBody } from './requests.ts';
 
 const KEY = 'sk-ant-api03-CANARY0123456789';
 const ADDED: ReadonlySet<string> = new Set(['added_field']);
-const FIELD_WATCH = [
+const FIELD_CHECKER = [
   'begin',
   'key',
   'text',
@@ -50,7 +50,7 @@ export async function requests(): Promise<Target> {
           'brokeOff',
         ],
       },
-      { file: 'server/gateway/field-check.ts', functions: [...FIELD_WATCH, 'refusedRequest'] },
+      { file: 'server/gateway/field-check.ts', functions: [...FIELD_CHECKER, 'refusedRequest'] },
       {
         file: 'server/gateway/provider-api.ts',
         functions: ['providerOf', 'findProviderRoute', 'queryOf', 'isKept'],
@@ -147,7 +147,7 @@ export async function answers(): Promise<Target> {
     parser: [
       { file: 'server/gateway/upstream.ts', functions: ['responseKind', 'refused', 'isStream'] },
       { file: 'server/gateway/response-filter.ts' },
-      { file: 'server/gateway/field-check.ts', functions: [...FIELD_WATCH, 'refusedAnswer'] },
+      { file: 'server/gateway/field-check.ts', functions: [...FIELD_CHECKER, 'refusedAnswer'] },
       { file: 'server/gateway/key-leak-scanner.ts' },
       { file: 'server/gateway/usage-reader.ts' },
       { file: 'server/gateway/provider-api.ts', functions: ['responseHeaders', 'chosen'] },

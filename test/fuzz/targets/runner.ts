@@ -47,7 +47,7 @@ export async function runner(): Promise<Target> {
   const words = await import('../../../src/protocol/runner-methods.ts');
   const { QueryLine, TranscriptLine } = await import('../../../src/protocol/runner-commands.ts');
   const { RpcPeer } = await import('../../../src/protocol/rpc-peer.ts');
-  const { runRunnerCommand: runCommand } = await import('../../../src/environments/runner-command.ts');
+  const { runRunnerCommand: runCommand } = await import('../../../src/environments/run-runner-command.ts');
   const results: Readonly<Record<string, unknown>> = {
     get_api_key: { api_key: 'k', base_url: 'https://example.org' },
     request_permission: { request_id: 'prm_0123456789abcdef' },
@@ -118,7 +118,7 @@ export async function runner(): Promise<Target> {
         functions: ['#read', '#take', '#settle', '#refuse', '#refuseLine', '#reply', '#fits'],
       },
       {
-        file: 'environments/runner-command.ts',
+        file: 'environments/run-runner-command.ts',
         functions: ['runRunnerCommand', 'jsonLines', 'parsedLine', 'failed', 'broken'],
       },
     ],

@@ -9,7 +9,7 @@ const [LONG, LINES] = ['\x02', '\x03'];
 
 /** The method, the status and the type are in the first line; what follows is the body. */
 export async function sse(): Promise<Target> {
-  const { boundedFetch } = await import('../../../src/namespaces/tools/mcp-messages.ts');
+  const { boundedFetch } = await import('../../../src/namespaces/tools/mcp-limits.ts');
 
   let answer: object = {};
   globalThis.fetch = async () => answer as Response;
@@ -18,10 +18,10 @@ export async function sse(): Promise<Target> {
     name: 'sse',
     parser: [
       {
-        file: 'namespaces/tools/mcp-messages.ts',
+        file: 'namespaces/tools/mcp-limits.ts',
         functions: ['checkMessage', 'tooLarge', 'boundedFetch', 'refusing', 'wholeOf', 'gather', 'checkedEvent'],
       },
-      { file: 'namespaces/tools/mcp-messages.ts', functions: ['eventsOf', 'in', '#endsEvent'] },
+      { file: 'namespaces/tools/mcp-limits.ts', functions: ['eventsOf', 'in', '#endsEvent'] },
     ],
     words: [
       ...['\n', '\r', '\r\n', '\n\n', '\r\r', '\r\n\r\n', '\n\r', ': a\n', 'data: ', 'data:', 'data\n', 'event: x\n'],

@@ -81,7 +81,7 @@ export async function calls(): Promise<Target> {
   const { parseToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
   const { readToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
   const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-calls.ts');
-  const { messagesOf } = await import('../../../src/namespaces/tools/mcp-messages.ts');
+  const { messagesOf } = await import('../../../src/namespaces/tools/mcp-limits.ts');
   const { mcpValue } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { pythonName, schemaParameters } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { parseTool } = await import('../../../src/namespaces/tools/parse-tool.ts');
@@ -181,7 +181,7 @@ export async function calls(): Promise<Target> {
         ],
       },
       { file: 'namespaces/tools/mcp-calls.ts', functions: ['prepareMcp', 'withoutDefault', 'unlisted', 'noSuchTool'] },
-      { file: 'namespaces/tools/mcp-messages.ts', functions: ['messagesOf', 'parsed'] },
+      { file: 'namespaces/tools/mcp-limits.ts', functions: ['messagesOf', 'parsed'] },
       { file: 'namespaces/tools/mcp-calls.ts', functions: ['mcpValue', 'textOf', 'partValue', 'bounded', 'tooLarge'] },
       {
         file: 'namespaces/tools/mcp-calls.ts',

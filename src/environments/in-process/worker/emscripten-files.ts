@@ -3,7 +3,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
 import { KernelFd } from '../../../protocol/kernel-frames.ts';
-import { PROMPT_READ_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
+import { READ_AT_ONCE_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
 import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscripten.ts';
 
 const MAJOR = 80;
@@ -81,7 +81,7 @@ export class EmscriptenDevices {
       read: () => 0,
       write: (_stream, buffer, offset, length) => {
         const count = this.#write(pipe, asBytes(buffer, offset, length));
-        this.#tell(pipe.size > PROMPT_READ_BYTES ? 'notified' : 'outputNotified');
+        this.#tell(pipe.size > READ_AT_ONCE_BYTES ? 'notified' : 'outputNotified');
         return count;
       },
     };

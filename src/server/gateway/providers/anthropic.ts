@@ -9,7 +9,7 @@
 
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
-import { ADDRESS, type Fields, fields, free, MODEL_NAME, oneOfFields } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, freeFields, MODEL_NAME, oneOfTypes } from '../field-check.ts';
 import {
   Count,
   type Finality,
@@ -25,7 +25,7 @@ import {
 } from './provider.ts';
 
 /** The betas that a request may use, without their dates. */
-const anthropicBetas = oneOfFields(
+const anthropicBetas = oneOfTypes(
   'advanced-tool-use advisor-tool agent-memory cache-diagnosis cache-keepalive claude-code claude-code-side-query',
   'code-execution computer-use context-1m context-hint context-management effort extended-cache-ttl fallback-credit',
   'fast-mode files-api fine-grained-tool-streaming inline-tools interleaved-thinking mcp-client mcp-servers message-threads',
@@ -44,7 +44,7 @@ const citation = fields(
 );
 /** A list of citations, or a flag. */
 const citations: Fields = { fields: new Map([...citation.fields, ...fields('enabled').fields]) };
-const outputFormat = fields('type', free('schema'));
+const outputFormat = fields('type', freeFields('schema'));
 const outputConfig = fields('effort', { format: outputFormat, task_budget: fields('type total remaining') });
 const thinking = fields('type budget_tokens display');
 
@@ -67,7 +67,7 @@ const source: Fields = fields('type data media_type file_id', { url: ADDRESS, co
 const sentBlock: Fields = fields(
   `${resultFields} id name data is_error thinking signature context server_name toolset_name`,
   {
-    ...free('input'),
+    ...freeFields('input'),
     cache_control: cacheControl,
     citations,
     caller,
@@ -83,7 +83,7 @@ const sentBlock: Fields = fields(
     state_changes: fields('type tab_id download_id url path size_bytes error'),
   },
   {
-    types: oneOfFields(
+    types: oneOfTypes(
       'text image document search_result thinking redacted_thinking tool_use tool_result server_tool_use mcp_tool_use',
       `${ownResults} ${insideResults} container_upload compaction tool_addition tool_removal tool_reference fallback browser_state`,
     ),
@@ -95,7 +95,7 @@ const sentTool = fields(
    display_height_px display_width_px display_number enable_zoom allowed_domains blocked_domains max_content_tokens use_cache
    response_inclusion mcp_server_name`,
   {
-    ...free('input_schema input_examples configs'),
+    ...freeFields('input_schema input_examples configs'),
     model: MODEL_NAME,
     cache_control: cacheControl,
     caching: cacheControl,
@@ -104,7 +104,7 @@ const sentTool = fields(
     default_config: fields('defer_loading enabled'),
   },
   {
-    types: oneOfFields(
+    types: oneOfTypes(
       'custom mcp_toolset tool_search_tool_regex tool_search_tool_bm25',
       `(?:bash|text_editor|computer|memory|code_execution|web_search|web_fetch|advisor|tool_search_tool_regex)_\\d{8}
        tool_search_tool_bm25_\\d{8} (?:computer|browser)_toolset_\\d{8}`,
@@ -164,7 +164,7 @@ const usage = fields(`${counts} service_tier inference_geo speed`, {
 const madeBlock: Fields = fields(
   `${resultFields} id name data thinking signature is_error server_name toolset_name media_type`,
   {
-    ...free('input'),
+    ...freeFields('input'),
     citations,
     caller,
     content: () => madeBlock,
@@ -175,7 +175,7 @@ const madeBlock: Fields = fields(
     trigger: fields('type category'),
   },
   {
-    types: oneOfFields(
+    types: oneOfTypes(
       'text thinking redacted_thinking tool_use server_tool_use mcp_tool_use container_upload compaction fallback',
       `${ownResults} ${insideResults} document tool_reference base64`,
     ),
@@ -212,7 +212,7 @@ const messagesEvent = fields(
       `type text partial_json thinking signature content encrypted_content estimated_tokens stop_reason stop_sequence`,
       { citation, container, stop_details: stopDetails },
       {
-        types: oneOfFields(
+        types: oneOfTypes(
           'text_delta input_json_delta citations_delta thinking_delta signature_delta compaction_delta',
         ),
       },
@@ -222,7 +222,7 @@ const messagesEvent = fields(
     error: failure,
   },
   {
-    types: oneOfFields(
+    types: oneOfTypes(
       'message_start message_delta message_stop content_block_start content_block_delta content_block_stop ping error',
     ),
   },
@@ -232,7 +232,7 @@ const countTokensAnswer = fields('input_tokens', { context_management: contextMa
 
 const model = fields(
   'type id display_name created_at max_input_tokens max_tokens allowed_fallback_models',
-  free('capabilities'),
+  freeFields('capabilities'),
 );
 const anthropicModels: Fields = fields('has_more first_id last_id', { data: model });
 

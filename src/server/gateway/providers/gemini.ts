@@ -7,7 +7,7 @@
 
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
-import { ADDRESS, type Fields, fields, free, MODEL_NAME } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, freeFields, MODEL_NAME } from '../field-check.ts';
 import {
   Count,
   listOf,
@@ -26,21 +26,21 @@ import {
 const fileData = fields('displayName mimeType', { fileUri: ADDRESS });
 const blob = fields('data displayName mimeType');
 const part = fields('text thought thoughtSignature', {
-  ...free('partMetadata'),
+  ...freeFields('partMetadata'),
   inlineData: blob,
   fileData,
   functionCall: fields('id name willContinue', {
-    ...free('args'),
+    ...freeFields('args'),
     partialArgs: fields('boolValue jsonPath nullValue numberValue stringValue willContinue'),
   }),
   functionResponse: fields('id name scheduling willContinue', {
-    ...free('response'),
+    ...freeFields('response'),
     parts: fields('', { fileData, inlineData: blob }),
   }),
   executableCode: fields('code language id'),
   codeExecutionResult: fields('outcome output id'),
-  toolCall: fields('id toolType', free('args')),
-  toolResponse: fields('id toolType', free('response')),
+  toolCall: fields('id toolType', freeFields('args')),
+  toolResponse: fields('id toolType', freeFields('response')),
   videoMetadata: fields('endOffset fps startOffset'),
   mediaResolution: fields('level numTokens'),
 });
@@ -55,30 +55,30 @@ const remote = (plain: string, nested: Parameters<typeof fields>[1] = {}) =>
 const tool = fields('', {
   functionDeclarations: fields(
     'behavior description name',
-    free('parameters parametersJsonSchema response responseJsonSchema'),
+    freeFields('parameters parametersJsonSchema response responseJsonSchema'),
   ),
   computerUse: fields('environment excludedPredefinedFunctions'),
   codeExecution: atProvider,
   urlContext: atProvider,
-  googleSearch: remote('excludeDomains blockingConfidence', free('timeRangeFilter searchTypes')),
+  googleSearch: remote('excludeDomains blockingConfidence', freeFields('timeRangeFilter searchTypes')),
   googleSearchRetrieval: remote('', { dynamicRetrievalConfig: fields('mode dynamicThreshold') }),
   enterpriseWebSearch: remote('excludeDomains blockingConfidence'),
-  googleMaps: remote('enableWidget', free('authConfig')),
-  fileSearch: remote('fileSearchStoreNames topK metadataFilter', free('retrievalConfig')),
-  retrieval: remote('disableAttribution', free('externalApi vertexAiSearch vertexRagStore')),
-  mcpServers: remote('name', free('streamableHttpTransport')),
+  googleMaps: remote('enableWidget', freeFields('authConfig')),
+  fileSearch: remote('fileSearchStoreNames topK metadataFilter', freeFields('retrievalConfig')),
+  retrieval: remote('disableAttribution', freeFields('externalApi vertexAiSearch vertexRagStore')),
+  mcpServers: remote('name', freeFields('streamableHttpTransport')),
 });
 const generationConfig = fields(
   `candidateCount maxOutputTokens stopSequences temperature topP topK seed presencePenalty frequencyPenalty responseLogprobs
    logprobs responseMimeType responseModalities mediaResolution audioTimestamp enableAffectiveDialog enableEnhancedCivicAnswers`,
   {
-    ...free('responseSchema responseJsonSchema speechConfig routingConfig modelSelectionConfig responseFormat'),
+    ...freeFields('responseSchema responseJsonSchema speechConfig routingConfig modelSelectionConfig responseFormat'),
     thinkingConfig: fields('includeThoughts thinkingBudget thinkingLevel'),
     imageConfig: fields('aspectRatio imageSize personGeneration outputMimeType outputCompressionQuality'),
   },
 );
 const asked = {
-  ...free('labels'),
+  ...freeFields('labels'),
   contents: content,
   systemInstruction: content,
   tools: tool,
@@ -108,13 +108,13 @@ const tokens = fields('modality tokenCount');
 const citation = fields('endIndex license startIndex title uri', { publicationDate: fields('year month day') });
 const logprob = fields('token tokenId logProbability');
 const failure = fields('code message status', {
-  details: fields('@type reason domain retryDelay', free('metadata violations links fieldViolations')),
+  details: fields('@type reason domain retryDelay', freeFields('metadata violations links fieldViolations')),
 });
 
 const geminiAnswer: Fields = fields('createTime modelVersion responseId', {
   candidates: fields('finishMessage finishReason tokenCount index avgLogprobs', {
     content,
-    ...free('groundingMetadata groundingAttributions'),
+    ...freeFields('groundingMetadata groundingAttributions'),
     citationMetadata: fields('', { citations: citation, citationSources: citation }),
     safetyRatings: safetyRating,
     urlContextMetadata: fields('', { urlMetadata: fields('retrievedUrl urlRetrievalStatus') }),

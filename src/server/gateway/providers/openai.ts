@@ -9,7 +9,7 @@
 import { z } from 'zod';
 import { omitUndefined } from '../../../lib/values.ts';
 import type { ErrorCode } from '../../../protocol/error-codes.ts';
-import { ADDRESS, type Fields, fields, free, MODEL_NAME, oneOfFields } from '../field-check.ts';
+import { ADDRESS, type Fields, fields, freeFields, MODEL_NAME, oneOfTypes } from '../field-check.ts';
 import {
   Count,
   type Finality,
@@ -37,7 +37,7 @@ const failure = fields('type code message param');
 const toolTypes = `function custom namespace tool_search local_shell shell apply_patch image_generation computer computer_use_preview
   programmatic_tool_calling web_search web_search_\\d{4}_\\d{2}_\\d{2} web_search_preview web_search_preview_\\d{4}_\\d{2}_\\d{2}
   file_search code_interpreter mcp`;
-const toolChoiceTypes = oneOfFields(toolTypes, 'allowed_tools');
+const toolChoiceTypes = oneOfTypes(toolTypes, 'allowed_tools');
 const networkPolicy = fields('type allowed_domains', { domain_secrets: fields('domain name value') });
 const skills = fields('type skill_id version description name path', { source: fields('type data media_type') });
 const toolFilter = fields('read_only tool_names', {
@@ -51,7 +51,7 @@ const tool: Fields = fields(
    server_description server_url tunnel_id action background input_fidelity moderation output_compression output_format
    partial_images quality size execution`,
   {
-    ...free('parameters output_schema filters headers'),
+    ...freeFields('parameters output_schema filters headers'),
     model: MODEL_NAME,
     tools: () => tool,
     format: fields('type definition syntax'),
@@ -67,11 +67,11 @@ const tool: Fields = fields(
     ),
     input_image_mask: fields('file_id', { image_url: ADDRESS }),
   },
-  { types: oneOfFields(toolTypes), remoteTypes: /^(?:web_search|file_search|code_interpreter|computer_use|mcp$)/ },
+  { types: oneOfTypes(toolTypes), remoteTypes: /^(?:web_search|file_search|code_interpreter|computer_use|mcp$)/ },
 );
 const toolChoice = fields('type name mode server_label', { tools: () => toolChoice }, { types: toolChoiceTypes });
 const reasoning = fields('effort summary generate_summary context');
-const textConfig = fields('verbosity', { format: fields('type name description strict', free('schema')) });
+const textConfig = fields('verbosity', { format: fields('type name description strict', freeFields('schema')) });
 const contextManagement = fields('type compact_threshold');
 
 const itemFields = `id type role status phase call_id name namespace arguments input fingerprint encrypted_content code result
@@ -85,7 +85,7 @@ const action = fields(
 );
 const annotation = fields('type file_id filename index container_id start_index end_index url title');
 const nested = (own: () => Fields) => ({
-  ...free('arguments attributes'),
+  ...freeFields('arguments attributes'),
   content: own,
   summary: own,
   output: own,
@@ -115,7 +115,7 @@ const itemTypes = `message reasoning function_call function_call_output custom_t
 /** Tools within an item. The tools that an MCP server lists have further fields. */
 const itemTools: Fields = {
   ...tool,
-  fields: new Map([...tool.fields, ...fields('', free('input_schema annotations')).fields]),
+  fields: new Map([...tool.fields, ...fields('', freeFields('input_schema annotations')).fields]),
 };
 
 // Responses: what agents send.
@@ -130,14 +130,14 @@ const sentItem: Fields = fields(
     file_url: ADDRESS,
     metadata: 'free',
   },
-  { types: oneOfFields(itemTypes, 'mcp_approval_response') },
+  { types: oneOfTypes(itemTypes, 'mcp_approval_response') },
 );
 
 const responsesRequest = fields(
   `model stream store instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt_cache_key
    prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p truncation user include background`,
   {
-    ...free('metadata client_metadata'),
+    ...freeFields('metadata client_metadata'),
     input: sentItem,
     tools: tool,
     tool_choice: toolChoice,
@@ -145,7 +145,7 @@ const responsesRequest = fields(
     text: textConfig,
     context_management: contextManagement,
     conversation: fields('id'),
-    prompt: fields('id version', free('variables'), { remote: 'always' }),
+    prompt: fields('id version', freeFields('variables'), { remote: 'always' }),
     prompt_cache_options: cacheOptions,
     stream_options: fields('include_obfuscation'),
   },
@@ -156,7 +156,7 @@ const responsesRequest = fields(
 const madeItem: Fields = fields(
   `${itemFields} ${moreItemFields}`,
   { ...nested(() => madeItem), tools: itemTools },
-  { types: oneOfFields(itemTypes) },
+  { types: oneOfTypes(itemTypes) },
 );
 /** The answer repeats fields of the request. */
 const responsesAnswer = fields(
@@ -164,7 +164,7 @@ const responsesAnswer = fields(
    previous_response_id prompt_cache_key prompt_cache_retention safety_identifier service_tier temperature top_logprobs top_p
    truncation user store background moderation frequency_penalty presence_penalty billing`,
   {
-    ...free('metadata'),
+    ...freeFields('metadata'),
     output: madeItem,
     instructions: madeItem,
     error: failure,
@@ -174,7 +174,7 @@ const responsesAnswer = fields(
     reasoning,
     text: textConfig,
     conversation: fields('id'),
-    prompt: fields('id version', free('variables')),
+    prompt: fields('id version', freeFields('variables')),
     prompt_cache_options: cacheOptions,
     billing: fields('payer'),
     context_management: contextManagement,
@@ -200,7 +200,7 @@ const responsesEvent = fields(
     error: failure,
   },
   {
-    types: oneOfFields(
+    types: oneOfTypes(
       'error response\\.(?:created queued in_progress completed incomplete failed',
       'output_item\\.(?:added|done) content_part\\.(?:added|done) output_text\\.(?:delta|done) output_text\\.annotation\\.added',
       'refusal\\.(?:delta|done) function_call_arguments\\.(?:delta|done) custom_tool_call_input\\.(?:delta|done)',
@@ -225,22 +225,22 @@ const part: Fields = fields(
     prompt_cache_breakpoint: breakpoint,
     cache_control: fields('type ttl'),
   },
-  { types: oneOfFields('text image_url input_audio file refusal') },
+  { types: oneOfTypes('text image_url input_audio file refusal') },
 );
 const call = fields('id type index', {
-  ...free('extra_content'),
-  function: fields('name', free('arguments')),
+  ...freeFields('extra_content'),
+  function: fields('name', freeFields('arguments')),
   custom: fields('name input'),
 });
 const reasoningDetails = fields('type id format index text summary signature data');
-const chatFunction = fields('name description strict', free('parameters'));
+const chatFunction = fields('name description strict', freeFields('parameters'));
 
 const chatRequest = fields(
   `model stream n max_tokens max_completion_tokens temperature top_p top_k min_p seed stop logprobs top_logprobs frequency_penalty
    presence_penalty repetition_penalty parallel_tool_calls reasoning_effort verbosity modalities service_tier store user
    safety_identifier prompt_cache_key prompt_cache_retention`,
   {
-    ...free('metadata logit_bias chat_template_kwargs'),
+    ...freeFields('metadata logit_bias chat_template_kwargs'),
     messages: fields('role name tool_call_id refusal reasoning reasoning_content', {
       content: part,
       tool_calls: call,
@@ -251,17 +251,17 @@ const chatRequest = fields(
     }),
     tools: fields(
       'type',
-      { function: chatFunction, custom: fields('name description', free('format')) },
-      { types: oneOfFields('function custom') },
+      { function: chatFunction, custom: fields('name description', freeFields('format')) },
+      { types: oneOfTypes('function custom') },
     ),
     tool_choice: fields('type mode', {
       function: fields('name'),
       custom: fields('name'),
-      allowed_tools: fields('mode', free('tools')),
+      allowed_tools: fields('mode', freeFields('tools')),
     }),
     functions: chatFunction,
     function_call: fields('name'),
-    response_format: fields('type', { json_schema: fields('name description strict', free('schema')) }),
+    response_format: fields('type', { json_schema: fields('name description strict', freeFields('schema')) }),
     stream_options: fields('include_usage include_obfuscation'),
     prediction: fields('type', { content: part }),
     audio: fields('format voice'),
@@ -304,7 +304,7 @@ const said = fields('role content refusal reasoning reasoning_content', {
 const chatAnswer = fields(
   'id object created model system_fingerprint service_tier obfuscation provider moderation prompt_token_ids prompt_logprobs',
   {
-    ...free('metadata timings kv_transfer_params x_groq'),
+    ...freeFields('metadata timings kv_transfer_params x_groq'),
     choices: fields('index finish_reason native_finish_reason stop_reason token_ids', {
       message: said,
       delta: said,

@@ -1,6 +1,6 @@
 /**
- * What MCP servers send, message by message. The SDK parses and checks each in one go, so a message has a limited size, few
- * parts, and a turn of the event loop that no other such work uses. Servers that send more are given up.
+ * What MCP servers may send, message by message. The SDK parses and checks each in one go, so a message has a limited size,
+ * few parts, and a turn of the event loop that no other such work uses. Servers that send more are given up.
  */
 
 import { deserializeMessage, type FetchLike, type JSONRPCMessage } from '@modelcontextprotocol/client';

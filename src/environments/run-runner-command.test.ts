@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Environment, Process } from './environment.ts';
-import { runRunnerCommand } from './runner-command.ts';
+import { runRunnerCommand } from './run-runner-command.ts';
 
 function runner() {
   const stdout = new PassThrough();

@@ -31,7 +31,7 @@ const QUIET = new Set([
 
 const MOST_MISSING = 20;
 
-export class LiveStream {
+export class LiveTurn {
   readonly #turn: string;
   readonly #blockEvents: BlockEvents;
   /** The streaming message, and how many blocks of each message are complete. */

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { boundedFetch, messagesOf } from './mcp-messages.ts';
+import { boundedFetch, messagesOf } from './mcp-limits.ts';
 
 interface Answer {
   readonly method?: string;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { changesBetween, changesToText } from './undo-commands.ts';
+import { changesBetween, changesToText } from './state-commands.ts';
 
 const variable = (name: string, preview: string) => ({ name, type: 'int', size: 28, preview });
 
