@@ -67,7 +67,7 @@ export class InProcessExecutor implements Executor {
     const { dataDir, preload, env, memoryBytes, startTimeoutMs } = this.#config;
     const pyodide = await findPyodide();
     const sources = kernelPackage();
-    const snapshot = await memoryImageFor({ pyodide, sources, preload, dataDir, timeoutMs: startTimeoutMs });
+    const memoryImage = await memoryImageFor({ pyodide, sources, preload, dataDir, timeoutMs: startTimeoutMs });
     const { folder, lock, wasm } = pyodide;
     const common = {
       kind: 'kernel',
@@ -76,7 +76,7 @@ export class InProcessExecutor implements Executor {
       wasm,
       sources,
       preload,
-      snapshot,
+      memoryImage,
       memoryBytes,
       env,
     } as const;

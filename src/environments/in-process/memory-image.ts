@@ -54,7 +54,7 @@ function toSharedBuffer(body: Uint8Array): SharedArrayBuffer {
 
 async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOptions): Promise<Uint8Array> {
   const { folder, lock, wasm } = pyodide;
-  const task: MemoryImageTask = { kind: 'snapshot', pyodide: folder, lock, wasm, sources, preload };
+  const task: MemoryImageTask = { kind: 'memory-image', pyodide: folder, lock, wasm, sources, preload };
   const worker = startWorker(task);
   const made = Promise.withResolvers<Uint8Array>();
   const failure = (why: string) => new CellaError('TEMPLATE_FAILED', `Pyodide could not be started: ${why}.`);
@@ -65,7 +65,7 @@ async function makeImage({ pyodide, sources, preload, timeoutMs }: MemoryImageOp
     if (message === null || 'exitCode' in message || 'line' in message) return;
     if ('problem' in message) return fail(message.problem);
     const [missing] = message.notPreloaded;
-    if (!missing) return made.resolve(message.snapshot);
+    if (!missing) return made.resolve(message.memoryImage);
     const problem = `preload: ${missing.name} could not be imported: ${missing.reason}.`;
     made.reject(new CellaError('INVALID_OPTIONS', problem));
   });

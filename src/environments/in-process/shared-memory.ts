@@ -197,12 +197,12 @@ interface CommonTask {
 }
 
 export interface MemoryImageTask extends CommonTask {
-  readonly kind: 'snapshot';
+  readonly kind: 'memory-image';
 }
 
 export interface KernelTask extends CommonTask {
   readonly kind: 'kernel';
-  readonly snapshot: SharedArrayBuffer;
+  readonly memoryImage: SharedArrayBuffer;
   readonly memory: SharedArrayBuffer;
   readonly memoryBytes: number;
   readonly env: Readonly<Record<string, string>>;
@@ -220,7 +220,7 @@ export type WorkerTask = MemoryImageTask | KernelTask | HelperTask;
 /** null: there is data in the shared memory. */
 export type WorkerMessage =
   | null
-  | { readonly snapshot: Uint8Array; readonly notPreloaded: readonly { name: string; reason: string }[] }
+  | { readonly memoryImage: Uint8Array; readonly notPreloaded: readonly { name: string; reason: string }[] }
   | { readonly line: string }
   | { readonly exitCode: number }
   | { readonly problem: string };

@@ -18,7 +18,7 @@ import {
 } from './emscripten.ts';
 import { EmscriptenDevices, makePipesWait, mountFolders } from './emscripten-files.ts';
 
-/** The path of the kernel's sources inside, while the snapshot is created. */
+/** The path of the kernel's sources inside, while the memory image is created. */
 const INSIDE = '/lib/cella/cella_kernel';
 /** An empty object: it exposes no process, network or file of the host. */
 const NOTHING = Object.freeze(Object.create(null));
@@ -28,19 +28,19 @@ const host = parentPort as MessagePort;
 const say = (word: WorkerMessage): void => host.postMessage(word);
 
 try {
-  if (order.kind === 'snapshot') await makeSnapshot(order);
+  if (order.kind === 'memory-image') await makeMemoryImage(order);
   else if (order.kind === 'program') await answerTexts(order);
   else await runKernel(order);
 } catch (error) {
   say(endOf(error));
 }
 
-async function makeSnapshot(task: MemoryImageTask): Promise<void> {
+async function makeMemoryImage(task: MemoryImageTask): Promise<void> {
   const { python, module } = await load(task, new SharedMemory());
   copySources(module, task.sources);
   python.FS.mkdirTree('/agent/workspace');
   const notPreloaded = JSON.parse(String(enter(python, { mode: 'build', preload: task.preload })));
-  say({ snapshot: python.makeMemorySnapshot(), notPreloaded });
+  say({ memoryImage: python.makeMemorySnapshot(), notPreloaded });
 }
 
 async function answerTexts(task: HelperTask): Promise<void> {
@@ -54,7 +54,7 @@ async function answerTexts(task: HelperTask): Promise<void> {
 
 async function runKernel(task: KernelTask): Promise<void> {
   const sharedMemory = new SharedMemory(task.memory);
-  const { python, module } = await load(task, sharedMemory, task.snapshot, task.memoryBytes);
+  const { python, module } = await load(task, sharedMemory, task.memoryImage, task.memoryBytes);
   sharedMemory.set('heap', module.HEAPU8.length);
   mountFolders(module, task.spec, () => sharedMemory.movedTo());
   new EmscriptenDevices(module, sharedMemory, host).install();
@@ -76,7 +76,7 @@ function closeStream({ FS }: Emscripten, fd: number): void {
 
 function enter(python: Python, settings: object): unknown {
   const entry = `${INSIDE}/pyodide/entry.py`;
-  // The snapshot contains the kernel's own modules; the entry is the only source text that runs here.
+  // The memory image contains the kernel's own modules; the entry is the only source text that runs here.
   const text = readFileSync(join(order.sources, 'pyodide', 'entry.py'), 'utf8');
   return python.runPython(text, {
     filename: entry,
@@ -87,7 +87,7 @@ function enter(python: Python, settings: object): unknown {
 async function load(
   { pyodide, lock, wasm: code }: WorkerTask,
   sharedMemory: SharedMemory,
-  snapshot?: SharedArrayBuffer,
+  memoryImage?: SharedArrayBuffer,
   memoryBytes = Number.POSITIVE_INFINITY,
 ): Promise<{ python: Python; module: Emscripten }> {
   const { default: factory }: { default: Insides['createPyodideModule'] } = await import(`${pyodide}pyodide.asm.mjs`);
@@ -100,8 +100,8 @@ async function load(
         return own(imports, done);
       };
       module = await factory(settings);
-      // The snapshot is copied over the memory as it is.
-      if (snapshot && snapshot.byteLength > module.HEAPU8.length) module.growMemory(snapshot.byteLength);
+      // The image is copied over the memory as it is.
+      if (memoryImage && memoryImage.byteLength > module.HEAPU8.length) module.growMemory(memoryImage.byteLength);
       return module;
     },
   };
@@ -111,7 +111,7 @@ async function load(
     jsglobals: NOTHING,
     env: { HOME: '/agent/home' },
     lockFileContents: lock,
-    ...(snapshot ? { _loadSnapshot: new Uint8Array(snapshot) } : { _makeSnapshot: true }),
+    ...(memoryImage ? { _loadSnapshot: new Uint8Array(memoryImage) } : { _makeSnapshot: true }),
     // Pyodide's types do not declare all of its settings.
     ...(insides as object),
   });
