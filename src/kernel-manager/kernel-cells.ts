@@ -14,8 +14,8 @@ import type { ExecutionEvent, Status } from '../protocol/execution-events.ts';
 import type { TransactionPolicy } from '../protocol/session-info.ts';
 import type { Autosave } from './autosave.ts';
 import type { KernelRollback } from './kernel-checkpoints.ts';
-import { type KernelProcess, takeSnapshot } from './kernel-process.ts';
-import { type Recovery, sessionClosed } from './recovery.ts';
+import { type KernelProcess, sessionClosed, takeSnapshot } from './kernel-process.ts';
+import type { Recovery } from './recovery.ts';
 
 /** Executions of one session: one at a time, in the order they came, with a limit on how many may wait. */
 export class ExecutionQueue extends SerialQueue {

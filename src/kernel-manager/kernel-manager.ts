@@ -23,10 +23,11 @@ import {
   type KernelProcessOptions,
   LAST_SAVE,
   type SharedEnvironment,
+  sessionClosed,
   takeSnapshot,
 } from './kernel-process.ts';
 import type { SlotOwner } from './kernel-slots.ts';
-import { Recovery, type RecoveryOptions, sessionClosed } from './recovery.ts';
+import { Recovery, type RecoveryOptions } from './recovery.ts';
 
 interface KernelManagerOptions extends KernelProcessOptions, RecoveryOptions {
   readonly clock: Clock;

@@ -419,3 +419,7 @@ class Transaction {
     return snapshot;
   }
 }
+
+export function sessionClosed(): CellaError {
+  return new CellaError('SESSION_CLOSED', 'The session was closed.');
+}

@@ -12,7 +12,13 @@ import type { Resumed } from '../protocol/execution-events.ts';
 import { type LostVariable, listLost, listRestored, type Manifest } from '../protocol/kernel-state.ts';
 import type { Autosave } from './autosave.ts';
 import { type DurableCheckpoints, isKernelFault } from './durable-checkpoints.ts';
-import { ENDED, type EnvironmentSource, type KernelProcess, SharedEnvironment } from './kernel-process.ts';
+import {
+  ENDED,
+  type EnvironmentSource,
+  type KernelProcess,
+  SharedEnvironment,
+  sessionClosed,
+} from './kernel-process.ts';
 
 export interface RecoveryOptions {
   readonly agentKey: string;
@@ -167,10 +173,6 @@ export class Recovery {
 function namesIn(variables: unknown): string[] {
   if (!Array.isArray(variables)) return [];
   return variables.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
-}
-
-export function sessionClosed(): CellaError {
-  return new CellaError('SESSION_CLOSED', 'The session was closed.');
 }
 
 interface SaveSources {

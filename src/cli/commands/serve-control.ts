@@ -24,7 +24,7 @@ interface FolderWatch extends AsyncDisposable {
 async function watchFolder(dataDir: string): Promise<FolderWatch> {
   const [{ FileStorage }, { ProcessLiveness }, { folderOwner, announcedOwner }] = await Promise.all([
     import('../../storage/file/file-storage.ts'),
-    import('../../storage/file/locks.ts'),
+    import('../../storage/file/process-liveness.ts'),
     import('../../server/data-folder.ts'),
   ]);
   const liveness = new ProcessLiveness(join(dataDir, 'processes'));

@@ -35,7 +35,7 @@ import { sqliteCode, storageFailed, storageMoved } from './file-errors.ts';
 
 /**
  * Each entry migrates from one version to the next. Keys are stored as JSON, which keeps all of them distinct: as plain text,
- * lone surrogates would become the same.
+ * lone surrogates would become the same. Stored names stay, such as `grip` (the id of a lock) and `holder` (its owner).
  */
 const steps: readonly (string | ((database: DatabaseSync, path: string) => void))[] = [
   `

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ProcessLiveness } from './locks.ts';
+import { ProcessLiveness } from './process-liveness.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/values.ts';
 
-import type { ProcessLiveness } from './locks.ts';
+import type { ProcessLiveness } from './process-liveness.ts';
 
 export class StagingFolder {
   readonly folder: string;

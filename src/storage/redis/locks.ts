@@ -34,6 +34,7 @@ const UNCERTAIN_AFTER = 0.6;
 /** How often to check a lock that another owner holds. */
 const LOOK_MS = 25;
 
+/** Stored: the names `grip` (the id of the lock) and `holder` (its owner) stay, so that old data opens. */
 const LockValue = z.object({
   grip: z.string(),
   holder: z.string(),
