@@ -12,7 +12,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { ServerFile } from '../protocol/server-info.ts';
 import type { Lock, LockOwner, Locks, Storage } from '../storage/contract.ts';
 
-/** No agent can have this key. */
+/** No agent can have this key. A stored name, which stays so that no two versions hold one folder. */
 const SERVER_LOCK = '\0daemon';
 
 export async function lockFolder(locks: Locks, dataDir: string): Promise<Lock> {

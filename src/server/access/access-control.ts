@@ -21,7 +21,7 @@ export interface AccessOptions {
   /** The folder of `admin-token`. */
   readonly dataDir: string;
   readonly rates?: RateOptions | undefined;
-  /** For wrong credentials, and for new ones. */
+  /** For wrong tokens, codes and logins, and for new ones. */
   readonly credentialRates?: RateOptions | undefined;
   /** For users that have no limit of their own. */
   readonly quotas?: Quotas | undefined;
@@ -55,7 +55,7 @@ export class AccessControl implements AsyncDisposable {
   readonly logins: Logins;
   readonly audit: AuditLog;
   readonly rates: RateLimiter;
-  /** Wrong credentials, and credentials that are created: no honest client does either often. */
+  /** Counts wrong tokens, codes and logins, and new ones: no honest client sends or creates many. */
   readonly credentialRates: RateLimiter;
   readonly quotas: UserQuotas;
   /** The file with the token of the admin `local`. */

@@ -163,7 +163,7 @@ function bounded(entry: AuditEntry): AuditEntry {
   return AuditEntry.parse(Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, clip(value)])));
 }
 
-/** How a credential is written in the log. */
+/** How a token or login is written in the log. */
 export const authMethodText = ({ kind, id }: Principal['authMethod']): string =>
   kind === 'server' ? kind : `${kind} ${id}`;
 

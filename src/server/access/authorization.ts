@@ -13,7 +13,7 @@ export interface Principal {
   readonly userId: string;
   readonly userName: string;
   readonly role: Role;
-  /** The scopes that both the role and the credential allow. */
+  /** The scopes that both the role and the token or login allow. */
   readonly scopes: readonly Scope[];
   readonly authMethod: AuthMethod;
 }
@@ -99,7 +99,7 @@ const weaker = (one: Right, other: Right): Right => (rank(one) < rank(other) ? o
 
 const strongest = (all: readonly Right[]): Right | undefined => all.toSorted((a, b) => rank(b) - rank(a))[0];
 
-/** The principal that a verified credential stands for. UNAUTHENTICATED if the user is gone or disabled. */
+/** The principal that a verified token or login stands for. UNAUTHENTICATED if the user is gone or disabled. */
 export async function principalOf(
   users: Pick<UserStore, 'find'>,
   { userId, scopes }: { readonly userId: string; readonly scopes: readonly Scope[] },
@@ -128,6 +128,6 @@ export const localAdmin: Principal = {
   authMethod: { kind: 'server', id: 'server' },
 };
 
-/** One error for unknown, expired and revoked credentials, so that it does not reveal which it was. */
+/** One error for unknown, expired and revoked tokens and logins, so that it does not reveal which it was. */
 export const unauthenticated = (message = 'Invalid or expired token or login.', advice?: string): CellaError =>
   new CellaError('UNAUTHENTICATED', message, advice === undefined ? {} : { advice });
