@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { expectNoStall } from '../../test/support/servers/stalls.ts';
-import { CallRunner } from './host-calls.ts';
+import { FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
+import { encodeValue } from '../protocol/kernel-marshal.ts';
+import { CallRunner, HostCalls } from './host-calls.ts';
+import { KernelBudget } from './kernel-connection.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
 function calls() {
@@ -76,4 +79,36 @@ test('a large reply is encoded completely, with turns for other work', async () 
     });
   await expectNoStall(work);
   expect(payloads[0]?.length).toBeGreaterThan(20_000_000);
+});
+
+test('while the kernel reads no replies, its next calls wait', async () => {
+  const accepted: (() => void)[] = [];
+  let hasRoom = 0;
+  const calls = new HostCalls({
+    connection: { sendAndDrain: () => new Promise((resolve) => accepted.push(resolve)) },
+    output: { reached: () => true, release: () => undefined },
+    budget: new KernelBudget(),
+    handler: { call: () => Promise.resolve(null), close: () => undefined },
+    generation: 0,
+    running: () => undefined,
+    progress: () => undefined,
+    asking: () => undefined,
+    room: () => {
+      hasRoom += 1;
+    },
+  });
+  const payload = encodeValue(['tools.list', {}]);
+  const make = async (id: number) => {
+    const taken = calls.take({ type: FrameType.call, id, payload }, { method: 'tools.list', params: {}, items: 2 });
+    await settled();
+    return taken;
+  };
+  let made = 0;
+  while (made < 10 * KernelLimit.mostCalls && (await make(made))) made += 1;
+  expect(made).toBe(4 * KernelLimit.mostCalls);
+  expect(await make(made)).toBe(false);
+  accepted[0]?.();
+  await settled();
+  expect(hasRoom).toBe(1);
+  expect(await make(made)).toBe(true);
 });

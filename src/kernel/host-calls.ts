@@ -7,7 +7,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent, ProgressEvent } from '../protocol/execution-events.ts';
 import { FRAME_COST, type Frame, FrameError, FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import { encodeValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
-import { type InputCall, parseInputCall } from '../protocol/kernel-payloads.ts';
+import { type InputCall, type ParsedCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import type { FrameConnection, KernelBudget } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';
@@ -17,6 +17,8 @@ import type { KernelOutput } from './kernel-output.ts';
 const MOST_CALLS = 4 * KernelLimit.mostCalls;
 /** The assumed size of a reply until it is known. There is room for all calls that a kernel may make at once. */
 const REPLY_COST = 1024 * 1024;
+/** More bytes than any item of a parsed call takes. */
+const ITEM_COST = 256;
 /** More requests than one kernel can number. */
 const IDS_PER_GENERATION = 2 ** 32;
 const NO_READER = 'input() was called, but no client reads the events of this cell any more';
@@ -44,6 +46,8 @@ export class HostCalls {
   readonly #running: CallRunner;
   /** The size of each prompt, by call id. */
   readonly #prompts = new Map<number, number>();
+  /** The number of replies that the kernel has not accepted. */
+  #unaccepted = 0;
   /** The number of host calls that wait for a person. */
   #asking = 0;
 
@@ -79,14 +83,15 @@ export class HostCalls {
   }
 
   /** Returns false if the call must wait. */
-  take(frame: Frame, [method, params]: [string, PyValue]): boolean {
+  take(frame: Frame, { method, params, items }: ParsedCall): boolean {
     if (this.#inputs.has(frame.id) || this.#running.has(frame.id)) {
       throw new FrameError(`a second call with the number ${frame.id}`);
     }
     if (this.#inputs.size + this.#running.size >= MOST_CALLS) throw new FrameError('too many calls at once');
-    if (!this.#options.budget.hasRoom('calls', 1)) return false;
+    // A kernel that makes calls without reading the replies must not fill the host's memory: its next calls wait.
+    if (this.#unaccepted >= MOST_CALLS || !this.#options.budget.hasRoom('calls', 1)) return false;
     if (method === 'input') return this.#input(frame.id, parseInputCall(params));
-    const estimatedBytes = Math.max(frame.payload.length + FRAME_COST, REPLY_COST);
+    const estimatedBytes = Math.max(frame.payload.length + FRAME_COST + ITEM_COST * items, REPLY_COST);
     this.#options.budget.take('calls', estimatedBytes);
     this.#running.start({ id: frame.id, method, params, estimatedBytes });
     return true;
@@ -157,11 +162,12 @@ export class HostCalls {
     if (this.#inputs.size === 0 && this.#asking === 0) this.#options.asking(false);
   }
 
-  /** Code that makes calls without reading the replies must not fill the host's memory: its next calls wait. */
   async #reply(id: number, payload: Buffer): Promise<void> {
     const size = payload.length + FRAME_COST;
     this.#options.budget.take('calls', size);
+    this.#unaccepted += 1;
     await this.#options.connection.sendAndDrain(FrameType.reply, id, payload);
+    this.#unaccepted -= 1;
     this.#options.budget.give('calls', size);
     this.#options.room();
   }
@@ -229,7 +235,8 @@ export interface CallHandler {
 interface HostCall {
   readonly id: number;
   readonly method: string;
-  readonly params: PyValue;
+  /** Removed when the call begins: only its size counts while its reply waits for the kernel. */
+  params: PyValue | undefined;
   /** The estimated size of the call and its reply, in bytes. */
   readonly estimatedBytes: number;
 }
@@ -274,12 +281,13 @@ export class CallRunner {
     return this.#running.has(id);
   }
 
-  start({ id, method, params, estimatedBytes }: HostCall): void {
+  start(call: HostCall): void {
+    const { id, method, estimatedBytes } = call;
     const controller = new AbortController();
     this.#running.set(id, controller);
     const work = async () => {
       if (!this.#running.has(id)) return;
-      const reply = await this.#perform(method, params, controller.signal);
+      const reply = await this.#perform(call, controller.signal);
       // A dead kernel gets no reply.
       if (this.#running.delete(id)) await this.#events.reply(id, reply, estimatedBytes);
     };
@@ -299,7 +307,9 @@ export class CallRunner {
     this.#handler?.close();
   }
 
-  async #perform(method: string, params: PyValue, signal: AbortSignal): Promise<Buffer> {
+  async #perform(call: HostCall, signal: AbortSignal): Promise<Buffer> {
+    const { method, params = null } = call;
+    call.params = undefined;
     const context: HostCallContext = {
       signal,
       progress: (text) => this.#events.progress(method, text),

@@ -188,12 +188,20 @@ export const parseDisplay = (payload: Buffer): DisplayPayload & { readonly items
   const { value: data, items } = decodeCounted(payload);
   return { ...check(DisplayPayload, data), items };
 };
-export const parseCall = (payload: Buffer): [string, Record<string, PyValue>] => {
-  const [method, params] = check(CallPayload, decodeValue(payload));
+export interface ParsedCall {
+  readonly method: string;
+  readonly params: Record<string, PyValue>;
+  /** The number of items in the call in total. */
+  readonly items: number;
+}
+
+export const parseCall = (payload: Buffer): ParsedCall => {
+  const { value: data, items } = decodeCounted(payload);
+  const [method, params] = check(CallPayload, data);
   if (payload.length > KernelLimit.largestCallBytes && !FILE_CALLS.has(method)) {
     throw new FrameError(`a call of ${payload.length} bytes; the limit is ${KernelLimit.largestCallBytes}`);
   }
-  return [method, params];
+  return { method, params, items };
 };
 export const parseInputCall = (params: PyValue): InputCall => check(InputCall, params);
 export const parseAnswerPayload = asValue(AnswerPayload);

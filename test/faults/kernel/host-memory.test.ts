@@ -154,6 +154,23 @@ for at in range(len(whole)): os.write(control, whole[at:at + 1])`;
   });
 });
 
+describe('calls whose replies the kernel does not read', () => {
+  const BIG = "big = {'x': [b''] * 49_900}";
+
+  test.each([
+    ['with many items each', `${BIG}\nfor n in range(4000, 4070): send(frame('c', n, pack(('x.y', big))))`],
+    [
+      'with many items each, which wait for each other',
+      `${BIG}\nfor n in range(4000, 4130): send(frame('c', n, pack(('artifacts.list', big))))`,
+    ],
+  ])('%s', { timeout: 120_000 }, async (_name, code) => {
+    // The socket to the kernel is full before: each later reply waits on the host.
+    const few = "for n in range(1000, 4000): send(frame('c', n, pack(('x.y', {}))))";
+    const result = await attack(`${few}\n${code}`);
+    expect(result).toMatchObject({ status: expect.stringMatching(/^(ok|timeout|died)$/) });
+  });
+});
+
 describe('unread events', () => {
   /** The reader comes when the code is over. */
   const readLate: Run = async (session, code) => {

@@ -22,7 +22,7 @@ export async function frames(): Promise<Target> {
   const parsers: Record<string, (payload: Buffer) => unknown> = {
     ...{ h: kernel.parseHello, r: kernel.parseResult, p: kernel.parseDisplay, q: kernel.parseAnswerPayload },
     c: (payload) => {
-      const [method, params] = kernel.parseCall(payload);
+      const { method, params } = kernel.parseCall(payload);
       return method === 'input' ? kernel.parseInputCall(params) : params;
     },
     ...{ t: kernel.parseSnapshotTaken, w: kernel.parseSaved, l: kernel.parseLoaded, f: kernel.parseFailed },
