@@ -50,11 +50,7 @@ export const User = z.object({
 });
 export type User = z.infer<typeof User>;
 
-export const CreateUser = z.strictObject({
-  name: UserName,
-  role: Role.default('member'),
-  quotas: Quotas.default({}),
-});
+export const CreateUser = z.strictObject({ name: UserName, role: Role.default('member'), quotas: Quotas.default({}) });
 export type CreateUser = z.input<typeof CreateUser>;
 
 export const UpdateUser = z.strictObject({

@@ -154,24 +154,13 @@ export const questionFields = {
 };
 
 /** The agent asks a question. It is answered like a permission, with a text. */
-const Question = z.object({
-  type: z.literal('question'),
-  ...ofTurn,
-  id: PermissionId,
-  ...questionFields,
-});
+const Question = z.object({ type: z.literal('question'), ...ofTurn, id: PermissionId, ...questionFields });
 
 const Usage = z.object({ type: z.literal('usage'), ...ofTurn, usage: TokenUsage });
 const Notice = z.object({ type: z.literal('agent_notice'), ...ofTurn, text: z.string() });
 const Failed = z.object({ type: z.literal('agent_error'), ...ofTurn, error: AgentFailure });
 /** An unknown event of the agent, unchanged. */
-const Raw = z.object({
-  type: z.literal('agent_raw'),
-  ...ofTurn,
-  ...bounded,
-  agent: AgentName,
-  native: z.unknown(),
-});
+const Raw = z.object({ type: z.literal('agent_raw'), ...ofTurn, ...bounded, agent: AgentName, native: z.unknown() });
 /** Code in the sandbox tried to reach a host that its policy does not list. */
 const NetworkDenied = z.object({
   type: z.literal('network_denied'),

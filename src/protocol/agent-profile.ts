@@ -33,11 +33,7 @@ const headerValue = text.refine((value) => !/[\r\n]/.test(value), 'must be one l
 const webAddress = z.url({ protocol: /^https?$/ }).max(4096);
 
 export const McpServer = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('http'),
-    url: webAddress,
-    headers: z.record(Header, headerValue).optional(),
-  }),
+  z.strictObject({ type: z.literal('http'), url: webAddress, headers: z.record(Header, headerValue).optional() }),
   z.strictObject({
     type: z.literal('stdio'),
     argv: boundedList(z.array(text).min(1).max(256), 256),

@@ -175,11 +175,7 @@ export const Variable = z
 export type Variable = z.infer<typeof Variable>;
 
 export const HistoryEntry = z
-  .object({
-    execution: z.int(),
-    code: z.string(),
-    status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
-  })
+  .object({ execution: z.int(), code: z.string(), status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']) })
   .meta({ id: 'HistoryEntry' });
 export type HistoryEntry = z.infer<typeof HistoryEntry>;
 

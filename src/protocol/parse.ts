@@ -36,16 +36,12 @@ export function parseOptions<S extends z.ZodType>(schema: S, options: unknown): 
 export function parseInput<S extends z.ZodType>(schema: S, input: unknown, what: string): z.output<S> {
   return parseOrThrow(schema, input, (error) => {
     const problems = describeProblems(error);
-    return new CellaError('INVALID_REQUEST', `Invalid ${what}: ${problems.join('; ')}.`, {
-      details: { problems },
-    });
+    return new CellaError('INVALID_REQUEST', `Invalid ${what}: ${problems.join('; ')}.`, { details: { problems } });
   });
 }
 
 export function invalidOptions(problems: readonly string[]): CellaError {
-  return new CellaError('INVALID_OPTIONS', `Invalid options: ${problems.join('; ')}.`, {
-    details: { problems },
-  });
+  return new CellaError('INVALID_OPTIONS', `Invalid options: ${problems.join('; ')}.`, { details: { problems } });
 }
 
 export const ErrorBody = z

@@ -64,10 +64,7 @@ export const TranscriptPiece = z.object({ type: z.literal('text'), text: z.strin
 export type TranscriptPiece = z.infer<typeof TranscriptPiece>;
 
 /** `setup-session`: `kept` if the agent has a newer transcript. */
-export const SetupLine = z.object({
-  type: z.literal('prepared'),
-  transcript: z.enum(['none', 'written', 'kept']),
-});
+export const SetupLine = z.object({ type: z.literal('prepared'), transcript: z.enum(['none', 'written', 'kept']) });
 export type SetupLine = z.infer<typeof SetupLine>;
 
 /** `execute-query`: the last line is `ended`, with exit code 0 if the turn was completed or cancelled. */

@@ -114,12 +114,7 @@ export const ExecutePrompt = {
 } as const satisfies RpcMethod;
 
 /** The agent and its folders, as the runner sees them. */
-const agentFolders = {
-  agent: AgentName,
-  cwd: absolutePath,
-  home_dir: absolutePath,
-  program_dir: absolutePath,
-};
+const agentFolders = { agent: AgentName, cwd: absolutePath, home_dir: absolutePath, program_dir: absolutePath };
 
 /**
  * Prepares the agent's folder before a turn: its profile, and the conversation to continue. A long transcript comes in
@@ -177,10 +172,7 @@ export const GetApiKey = {
 /** Asks a person. If a rule decides, the decision is in the reply; otherwise `permission_resolved` follows. */
 export const RequestPermission = {
   method: 'request_permission',
-  params: z.object({
-    ...TurnClaim.shape,
-    ...PermissionFields.shape,
-  }),
+  params: z.object({ ...TurnClaim.shape, ...PermissionFields.shape }),
   result: z.object({ request_id: PermissionId, decision: Decision.optional() }),
 } as const satisfies RpcMethod;
 

@@ -7,12 +7,7 @@ import type { ProcessExit } from './process.ts';
 const kind = z.enum(['file', 'folder', 'link', 'other']);
 
 export const FileInfo = z
-  .object({
-    name: z.string(),
-    kind,
-    size: z.int(),
-    modifiedAt: z.number(),
-  })
+  .object({ name: z.string(), kind, size: z.int(), modifiedAt: z.number() })
   .meta({ id: 'FileInfo' });
 
 export type FileInfo = z.infer<typeof FileInfo>;

@@ -121,12 +121,7 @@ function packagesOf(read: Read): ProcessConfig['packages'] {
   const index = read('CELLA_INDEX');
   const extraIndexes = list(read('CELLA_EXTRA_INDEX'), /\s+/);
   const wheelFolders = list(read('CELLA_WHEELS'), delimiter);
-  return {
-    index,
-    extraIndexes,
-    wheelFolders,
-    noIndex: read('CELLA_NO_INDEX') === '1' || undefined,
-  };
+  return { index, extraIndexes, wheelFolders, noIndex: read('CELLA_NO_INDEX') === '1' || undefined };
 }
 
 function variablesOf(read: Read): Record<string, string> {

@@ -19,11 +19,7 @@ export interface ValueType<T> {
   readonly pathKind?: 'path' | 'program';
 }
 
-export const text: ValueType<string> = {
-  parse: notEmpty,
-  schema: (zod) => zod.string().min(1),
-  fileType: 'text',
-};
+export const text: ValueType<string> = { parse: notEmpty, schema: (zod) => zod.string().min(1), fileType: 'text' };
 export const path: ValueType<string> = { ...text, pathKind: 'path' };
 /** A path, or a name on PATH. */
 export const program: ValueType<string> = { ...text, pathKind: 'program' };

@@ -107,9 +107,7 @@ export const serverSettings = {
     '--insecure-http',
     'listen without TLS on other addresses than loopback; for servers behind a proxy that handles TLS',
     types.onOff,
-    {
-      default: '',
-    },
+    { default: '' },
   ),
   allowHost: setting('--allow-host <name>', 'another host name that clients may use for this server', types.hostNames, {
     default: '',
@@ -169,9 +167,7 @@ export const serverSettings = {
     '--grace <seconds>',
     'how long running code may continue when the server shuts down',
     types.seconds,
-    {
-      default: '10',
-    },
+    { default: '10' },
   ),
   flushResults: setting(
     '--no-flush',
@@ -183,9 +179,7 @@ export const serverSettings = {
     '--rate <n>',
     'requests per second that one token may send; a burst may have four times as many',
     types.count,
-    {
-      default: '500',
-    },
+    { default: '500' },
   ),
   /** How much of each session's events stays; 0 is all. */
   retention: {
@@ -205,9 +199,7 @@ export const serverSettings = {
   },
   /** For users that have none of their own. */
   quotas: {
-    sessions: setting('--user-sessions <n>', 'default quota of a user: sessions', types.count, {
-      default: '1000',
-    }),
+    sessions: setting('--user-sessions <n>', 'default quota of a user: sessions', types.count, { default: '1000' }),
     liveKernels: setting('--user-kernels <n>', 'default quota of a user: live kernels', types.count),
     memoryMb: setting(
       '--user-memory <mb>',

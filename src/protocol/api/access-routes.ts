@@ -41,11 +41,7 @@ const UserQuery = z.strictObject({
 });
 
 export const loginRoutes = {
-  whoAmI: route('GET /v1/me', 'Access', {
-    auth: user(),
-    summary: 'Get your user, role and scopes',
-    response: Me,
-  }),
+  whoAmI: route('GET /v1/me', 'Access', { auth: user(), summary: 'Get your user, role and scopes', response: Me }),
 
   showLogin: route('GET /login', 'Access', {
     auth: anyone,
@@ -106,10 +102,7 @@ export const userRoutes = {
   listUsers: route('GET /v1/users', 'Access', {
     auth: user('admin'),
     summary: 'List users, sorted by name',
-    query: z.strictObject({
-      after: z.string().max(200).optional(),
-      limit: queryInt().min(1).max(1000).default(100),
-    }),
+    query: z.strictObject({ after: z.string().max(200).optional(), limit: queryInt().min(1).max(1000).default(100) }),
     response: z.object({ users: z.array(User).readonly(), next: z.string().optional() }),
   }),
 

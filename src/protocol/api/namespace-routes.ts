@@ -249,10 +249,7 @@ export const fileRoutes = {
   readFile: route('GET /v1/sessions/{id}/files/content', 'Files', {
     auth: session('view'),
     summary: 'Read a file, from an offset',
-    query: z.strictObject({
-      path,
-      offset: queryInt().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
-    }),
+    query: z.strictObject({ path, offset: queryInt().min(0).max(Number.MAX_SAFE_INTEGER).default(0) }),
     produces: ['application/octet-stream'],
   }),
 

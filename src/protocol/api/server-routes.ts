@@ -5,11 +5,7 @@ import { ServerEnd, ServerStatus, StopServer } from '../server-info.ts';
 import { anyone, route, user } from './route.ts';
 
 export const serverRoutes = {
-  showHome: route('GET /', 'Server', {
-    auth: anyone,
-    summary: 'A start page',
-    produces: ['text/html'],
-  }),
+  showHome: route('GET /', 'Server', { auth: anyone, summary: 'A start page', produces: ['text/html'] }),
 
   getHealth: route('GET /health', 'Server', {
     auth: anyone,
@@ -55,9 +51,5 @@ export const serverRoutes = {
     produces: ['application/json'],
   }),
 
-  showDocs: route('GET /docs', 'Server', {
-    auth: user(),
-    summary: 'This document as a page',
-    produces: ['text/html'],
-  }),
+  showDocs: route('GET /docs', 'Server', { auth: user(), summary: 'This document as a page', produces: ['text/html'] }),
 };

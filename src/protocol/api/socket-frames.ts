@@ -22,12 +22,7 @@ export const ClientFrame = z
       request: z.int().min(0),
       reason: z.string().max(500).optional(),
     }),
-    z.strictObject({
-      type: z.literal('permission'),
-      id,
-      permission: PermissionId,
-      decision: PermissionDecision,
-    }),
+    z.strictObject({ type: z.literal('permission'), id, permission: PermissionId, decision: PermissionDecision }),
     z.strictObject({ type: z.literal('ping'), id }),
   ])
   .meta({ id: 'ClientFrame' });

@@ -48,9 +48,7 @@ export function requireRight(principal: Principal, { id, ownerId, shares }: Sess
   throw new CellaError(
     'FORBIDDEN',
     `${principal.userName} has the right to ${right} session ${id}, but this needs the right to ${needed}.`,
-    {
-      details: { session: id, right, needed },
-    },
+    { details: { session: id, right, needed } },
   );
 }
 
@@ -63,9 +61,7 @@ export function requireScope(principal: Principal, scope: Scope): void {
   throw new CellaError(
     'FORBIDDEN',
     `This needs the scope ${scope}, which this token or login of ${principal.userName} does not have.`,
-    {
-      details: { scope },
-    },
+    { details: { scope } },
   );
 }
 

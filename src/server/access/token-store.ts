@@ -184,16 +184,7 @@ function infoOf(
   id: string,
   { name, userId, scopes, createdAt, expiresAt, lastUsedAt }: Omit<StoredToken, 'secretSha256'>,
 ): TokenInfo {
-  return {
-    id,
-    name,
-    userId,
-    userName: userId.split('~', 1)[0] ?? '',
-    scopes,
-    createdAt,
-    expiresAt,
-    lastUsedAt,
-  };
+  return { id, name, userId, userName: userId.split('~', 1)[0] ?? '', scopes, createdAt, expiresAt, lastUsedAt };
 }
 
 /** A token would outlive the login that made it. */

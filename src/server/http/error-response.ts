@@ -28,9 +28,7 @@ export function toCellaError(error: unknown, requestId: string): CellaError {
 
 export function invalidRequest(error: z.ZodError): CellaError {
   const problems = describeProblems(error);
-  return new CellaError('INVALID_REQUEST', `Invalid request: ${problems.join('; ')}.`, {
-    details: { problems },
-  });
+  return new CellaError('INVALID_REQUEST', `Invalid request: ${problems.join('; ')}.`, { details: { problems } });
 }
 
 export function errorBody(error: CellaError): ErrorBody {

@@ -93,11 +93,7 @@ const asked = {
 };
 
 const geminiRequest: Fields = fields('serviceTier store', { ...asked, model: MODEL_NAME });
-const geminiCountRequest: Fields = fields('', {
-  ...asked,
-  model: MODEL_NAME,
-  generateContentRequest: geminiRequest,
-});
+const geminiCountRequest: Fields = fields('', { ...asked, model: MODEL_NAME, generateContentRequest: geminiRequest });
 
 // What the provider answers.
 

@@ -103,11 +103,7 @@ export function userHandlers({
     updateUser: async ({ params, body, principal, auditTarget }) => {
       auditTarget({ target: params.user });
       const { role, disabled, quotas } = body;
-      return await access.users.update(principal, params.user, {
-        role,
-        disabled,
-        quotas,
-      });
+      return await access.users.update(principal, params.user, { role, disabled, quotas });
     },
 
     deleteUser: async ({ params, principal, auditTarget, context }) => {
@@ -130,12 +126,7 @@ export function tokenHandlers({ access }: ServerContext): Handlers<typeof tokenR
   return {
     createToken: async ({ body: { name, user, scopes, expiresInMs }, principal, auditTarget }) => {
       admitMaking(access, principal);
-      const made = await access.tokens.create(principal, {
-        name,
-        user,
-        scopes,
-        expiresInMs,
-      });
+      const made = await access.tokens.create(principal, { name, user, scopes, expiresInMs });
       auditTarget({ target: made.info.id });
       return made;
     },

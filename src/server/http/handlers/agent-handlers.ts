@@ -168,9 +168,7 @@ export function permissionHandlers({ sessions }: ServerContext): Handlers<typeof
       await permissions.deleteRule(params.rule);
     },
 
-    listRules: async ({ principal }) => ({
-      rules: await sessions.rulesOf(principal.userId).list(),
-    }),
+    listRules: async ({ principal }) => ({ rules: await sessions.rulesOf(principal.userId).list() }),
 
     createRule: async ({ principal, body, auditTarget }) => {
       const rule = await sessions.rulesOf(principal.userId).add(body, principal.userId);

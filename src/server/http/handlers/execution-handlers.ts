@@ -29,12 +29,7 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
       const session = await sessions.open(info.id);
       // By default, the code continues if the client disconnects.
       const gone = stopWhenGone ? new AbortController() : undefined;
-      const options: ServerExecuteOptions = {
-        ...limits,
-        by: principal.userId,
-        idempotencyKey,
-        signal: gone?.signal,
-      };
+      const options: ServerExecuteOptions = { ...limits, by: principal.userId, idempotencyKey, signal: gone?.signal };
       if (gone) context.req.raw.signal.addEventListener('abort', () => gone.abort());
       const handle = await session.execute(code, options);
       const { id: execution, replayed, isStored, started } = handle;

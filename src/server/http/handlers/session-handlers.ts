@@ -102,20 +102,13 @@ export function stateHandlers(service: ServerContext): Handlers<typeof stateRout
 
     checkComplete: async ({ info, body }) => (await api(info)).isComplete(body.code),
 
-    listVariables: async ({ info }) => ({
-      variables: await (await api(info)).variables(),
-    }),
+    listVariables: async ({ info }) => ({ variables: await (await api(info)).variables() }),
 
-    readHistory: async ({ info }) => ({
-      history: [...(await (await sessions.open(info.id)).history())],
-    }),
+    readHistory: async ({ info }) => ({ history: [...(await (await sessions.open(info.id)).history())] }),
 
     createCheckpoint: async ({ info, body: { name, durable }, auditTarget }) => {
       await storageQuota.admit(info.ownerId);
-      const made = await (await api(info)).checkpoint({
-        name,
-        durable,
-      });
+      const made = await (await api(info)).checkpoint({ name, durable });
       auditTarget({ target: made.id });
       storageQuota.addStored(info.ownerId, made.bytes ?? 0);
       return made;
