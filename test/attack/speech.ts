@@ -400,7 +400,7 @@ const backlog: Row[] = [
         for (const namespace of ['skills', 'tools']) {
           const { error } = await mallory.run(`${namespace}.search(${query})`);
           // With few skills nobody would wait for it: it is refused whatever there is to look through.
-          expect(String(error?.message)).toContain('may have 1000 at most');
+          expect(String(error?.message)).toContain('the limit is 1000');
         }
       }
     },

@@ -50,7 +50,10 @@ it('is refused with advice by a server with the old master key after a rotation'
   expect(masterKey()).not.toContain(before);
   await cella.run(['serve', 'stop']);
   const malformed = await serve({ CELLA_MASTER_KEY: 'no-key-at-all' });
-  expect(malformed).toMatchObject({ code: 2, err: expect.stringMatching(/CELLA_MASTER_KEY is no key.*openssl rand/s) });
+  expect(malformed).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/CELLA_MASTER_KEY is not a key.*openssl rand/s),
+  });
   expect(malformed.err).not.toContain('no-key-at-all');
   expect(await serve({ CELLA_MASTER_KEY: before })).toMatchObject({ code: 0 });
   const asked = model.seen.length;

@@ -175,7 +175,7 @@ describe.skipIf(!canRunDocker)('images', { timeout: 180_000 }, () => {
       let during: Promise<unknown[]> | undefined;
       const onProgress = (text: string) => {
         // What a build that is killed leaves behind is found by these labels.
-        if (text.startsWith('Keeping')) during = engine.docker.listContainers({ all: true, filters: { label } });
+        if (text.startsWith('Saving')) during = engine.docker.listContainers({ all: true, filters: { label } });
       };
       const { name, python: version } = await buildFromBase(engine, cut, { ...options, onProgress });
       expect(await during).toHaveLength(1);

@@ -199,7 +199,7 @@ export function runnerTurns(parts: RunnerParts): void {
     await server.hello();
     const outcome = await server.prompt([{ huge: 9_000_000 }, { say: 'after' }]);
     expect(outcome).toMatchObject({ status: 'completed', message_count: 3 });
-    expect(server.events[1]).toMatchObject({ type: 'agent_notice', text: expect.stringContaining('left out') });
+    expect(server.events[1]).toMatchObject({ type: 'agent_notice', text: expect.stringContaining('was dropped') });
     expect(server.said).toEqual(['after']);
   });
 

@@ -453,7 +453,7 @@ describe('a prompt to the real agent', { timeout: 120_000 }, () => {
   test('with quotes, line breaks and $(…) in every name takes each unchanged, or refuses it', async () => {
     const odd = '"a" \'b\' $(touch pwned) `touch pwned`; touch pwned\n\u001b[2J-rf ü🐍';
     // What the stand-in model takes as one word.
-    const file = 'it\'s"$(touch\tpwned)`x`;&|-rf';
+    const file = 'it\'s"$(touch$IFS"pwned")`x`;&|-rf';
     const encoded = encodeURIComponent(odd);
     const { id, ...made } = await cella.session({ agentKey: odd, name: odd, labels: { of: odd } });
     expect(made).toMatchObject({ agentKey: odd, name: odd, labels: { of: odd } });

@@ -144,7 +144,7 @@ test('a runner that does not answer is ended and replaced before the next turn, 
   for (const { pid } of held) process.kill(pid, 'SIGSTOP');
   expect((await hanging).json).toMatchObject({
     status: 'failed',
-    error: { code: 'RUNNER_FAILED', message: expect.stringContaining('does not answer') },
+    error: { code: 'RUNNER_FAILED', message: expect.stringContaining('no longer answers') },
   });
   expect(await metric('cella_runner_failures_total')).toBe(failures + 1);
   await expect.poll(started, patient).toBe(before + 1);
@@ -152,7 +152,7 @@ test('a runner that does not answer is ended and replaced before the next turn, 
   expect(runners().filter(({ pid }) => pids.has(pid))).toEqual([]);
   expect((await prompt(server, id, 'plain')).json.status).toBe('completed');
   expect((await eventsOf(server, id)).filter(({ type }) => type === 'agent_notice')).toMatchObject([
-    { text: expect.stringContaining('does not answer') },
+    { text: expect.stringContaining('no longer answers') },
   ]);
 });
 

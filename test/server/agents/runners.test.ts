@@ -140,7 +140,7 @@ describe('a runner that breaks the protocol', () => {
   test.each([
     ['order', 'came instead of'],
     ['repeat', 'was sent before'],
-    ['miscount', 'counts 7 messages'],
+    ['miscount', 'counted 7 messages'],
     ['flood', 'floods'],
     ['line', 'too long'],
     ['interrupted', 'as interrupted'],

@@ -75,6 +75,6 @@ test('a link in place of a profile’s file is not followed when the file is wri
   expect(existsSync(join(outside, 'read.me'))).toBe(false);
   const notices = (await eventsOf(server, id)).filter(({ type }) => type === 'agent_notice');
   const text =
-    'One file of the profile could not be written to the workspace: "notes/read.me" cannot be used: it leads out of its folder.';
+    'One file of the profile could not be written to the workspace: "notes" cannot be used: it leads out of its folder.';
   expect(notices).toMatchObject([{ text }]);
 });
