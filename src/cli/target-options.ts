@@ -49,10 +49,7 @@ export function resolveTarget(flags: TargetFlags, defaults: TargetDefaults): Sto
   }
   const token = flags.tokenFile === undefined ? defaults.serverToken : undefined;
   const tokenFile = flags.tokenFile ?? (token === undefined ? defaults.serverTokenFile : undefined);
-  return {
-    dataDir: defaults.dataDir,
-    server: { url, tokenFile, token },
-  };
+  return { dataDir: defaults.dataDir, server: { url, tokenFile, token } };
 }
 
 /** The flags to type again, each after a space. */

@@ -174,15 +174,7 @@ function rejectExecutorFlags({ typed = [] }: NamespaceTarget, { where, sameMachi
 /** The request for a new session, including values from variables. */
 function toCreateRequest(options: Omit<OpenOptions, 'approve'>): SessionRequest {
   const { cwd, executor, image, sandbox, limits, undo, allowRuntimeDeps } = options;
-  return {
-    cwd,
-    executor,
-    image,
-    sandbox: sandbox === 'on' ? undefined : sandbox,
-    limits,
-    undo,
-    allowRuntimeDeps,
-  };
+  return { cwd, executor, image, sandbox: sandbox === 'on' ? undefined : sandbox, limits, undo, allowRuntimeDeps };
 }
 
 /** An existing session is used as it is, unless other flags were typed. */

@@ -222,11 +222,7 @@ export async function promptAgent(state: ChatState, prompt: string): Promise<Cha
   const turn = new ShownTurn({ session: requireAgentApi(state.session), terminal, lines, json, leaving });
   state.turn = turn;
   try {
-    const options = {
-      agent: chosen?.name,
-      mode: chosen?.mode,
-      profile: state.profile,
-    };
+    const options = { agent: chosen?.name, mode: chosen?.mode, profile: state.profile };
     const exitCode = await turn.run(prompt, options);
     // The agent's own cells are now the last ones, so /undo would not match the lines of this chat.
     state.undoStack.length = 0;

@@ -87,12 +87,7 @@ async function list(client: Client, user: string | undefined, report: CommandOut
 /** Prints only the secret to stdout, for a file or a variable. */
 async function create(client: Client, flags: CreateTokenFlags, report: CommandOutput): Promise<number> {
   const { name, user, scopes, expires } = flags;
-  const made = await client.tokens.create({
-    name,
-    user,
-    scopes,
-    expiresInMs: expires,
-  });
+  const made = await client.tokens.create({ name, user, scopes, expiresInMs: expires });
   const { id, userName, expiresAt, scopes: allowed } = made.info;
   await report.result(made, made.token);
   const end = expiresAt === undefined ? '' : ` Expires ${formatTime(expiresAt)}.`;

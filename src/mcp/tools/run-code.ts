@@ -140,10 +140,7 @@ class RunCodeCall implements CallClient, Disposable {
       const answer = await this.#context.mcpReq.elicitInput(elicitation.form, { signal, timeout: NO_TIMEOUT_MS });
       elicitation.settle(parseElicitation({ [ELICITATION_KEY]: answer }, ELICITATION_KEY));
     } catch (error) {
-      elicitation.settle({
-        kind: 'declined',
-        reason: `the client could not ask: ${messageOf(error)}`,
-      });
+      elicitation.settle({ kind: 'declined', reason: `the client could not ask: ${messageOf(error)}` });
     }
   }
 }

@@ -50,9 +50,7 @@ export function checkSourceLength(source: string): void {
 
 export function invalidSkill(reason: string, line?: number): CellaError {
   const at = line === undefined ? '' : `, line ${line}`;
-  return new CellaError('SKILL_INVALID', `The source is not a skill${at}: ${reason}.`, {
-    details: { reason, line },
-  });
+  return new CellaError('SKILL_INVALID', `The source is not a skill${at}: ${reason}.`, { details: { reason, line } });
 }
 
 interface PythonSkillReaderOptions {

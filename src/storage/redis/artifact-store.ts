@@ -67,10 +67,7 @@ export class RedisArtifacts implements ArtifactStore {
       throw new CellaError('STORAGE_FAILED', `Cannot use ${redis.address.where}: the storage is closed.`);
     await redis.send('PING');
     const target = artifactChunks(this.#context, checked, (written, facts) => this.#publish(checked, written, facts));
-    const writer = new StagedWriter(target, {
-      what: 'artifact',
-      onEnd: () => this.#writers.delete(writer),
-    });
+    const writer = new StagedWriter(target, { what: 'artifact', onEnd: () => this.#writers.delete(writer) });
     this.#writers.add(writer);
     return writer;
   }
