@@ -8,7 +8,7 @@ import { type ApiClient, hasCode } from './api-client.ts';
 import { subscribe } from './subscribe.ts';
 
 export interface ApprovalListenerOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly sessionId: string;
   /** The sequence number of the last known event. */
   readonly after: number;
@@ -44,7 +44,7 @@ class ApprovalListener {
   }
 
   async watch(): Promise<void> {
-    const { link, sessionId, after, resumeMs, closing: signal } = this.#options;
+    const { api, sessionId, after, resumeMs, closing: signal } = this.#options;
     const asked = new Map<string, AbortController>();
     const onReached = (frame: unknown) => {
       const hello = Hello.safeParse(frame);
@@ -53,7 +53,7 @@ class ApprovalListener {
       this.#onKnown();
     };
     try {
-      for await (const item of subscribe(link, sessionId, {
+      for await (const item of subscribe(api, sessionId, {
         after,
         resumeMs,
         signal,
@@ -78,8 +78,8 @@ class ApprovalListener {
   }
 
   async #answer({ id, tool, recipe, input, summary }: PermissionRequestedEvent, signal: AbortSignal): Promise<void> {
-    const { link, sessionId, approve } = this.#options;
-    const reply = (body: Reply) => link.call('decidePermission', { params: { id: sessionId, permission: id }, body });
+    const { api, sessionId, approve } = this.#options;
+    const reply = (body: Reply) => api.call('decidePermission', { params: { id: sessionId, permission: id }, body });
     try {
       const values = Object.fromEntries(
         Object.entries(input ?? {}).map(([name, value]) => [name, valueFromWire(value)]),

@@ -47,7 +47,7 @@ export interface UseOptions {
 }
 
 export interface ClientSessionOptions extends UseOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly info: SessionInfo;
   readonly resumeMs: number;
   /** The number of the latest event when this client opened the session. */
@@ -75,7 +75,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   #backgroundAfter: number;
 
   constructor(parts: ClientSessionOptions) {
-    const { link, info, last } = parts;
+    const { api, info, last } = parts;
     this.#parts = parts;
     this.id = info.id;
     this.agentKey = info.agentKey;
@@ -85,7 +85,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     this.#backgroundAfter = last;
     const stopWhenGone = parts.stop === 'when-gone';
     this.#executions = new RemoteExecutions({ ...parts, session: this, closing: this.#closing.signal, stopWhenGone });
-    const session = new SessionApiClient(link, info.id, () => this.#checkOpen());
+    const session = new SessionApiClient(api, info.id, () => this.#checkOpen());
     this.#session = session;
     this.tools = new RemoteSessionTools(session);
     this.skills = new RemoteSkills(session.namespaces);
@@ -95,15 +95,15 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   }
 
   static async open(
-    link: ApiClient,
+    api: ApiClient,
     info: SessionInfo,
     options: UseOptions & { resumeMs: number },
   ): Promise<ClientSession> {
-    const last = await new SessionApiClient(link, info.id).position();
-    const session = new ClientSession({ link, info, last, ...options });
+    const last = await new SessionApiClient(api, info.id).position();
+    const session = new ClientSession({ api, info, last, ...options });
     const { resumeMs, approve } = options;
     const closing = session.#closing.signal;
-    if (approve) await listenForApprovals({ link, sessionId: info.id, after: last, resumeMs, closing, approve });
+    if (approve) await listenForApprovals({ api, sessionId: info.id, after: last, resumeMs, closing, approve });
     return session;
   }
 
@@ -170,9 +170,9 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
 
   /** The fork inherits how this session is used, except for `approve`: a request would not say which session it is for. */
   async fork({ agentKey, from, replace }: api.ForkOptions): Promise<ClientSession> {
-    const { link, resumeMs, stop } = this.#parts;
+    const { api, resumeMs, stop } = this.#parts;
     const forked = await this.#session.call('forkSession', { body: { agentKey, from, replace } });
-    return await ClientSession.open(link, forked, { resumeMs, stop });
+    return await ClientSession.open(api, forked, { resumeMs, stop });
   }
 
   undo(): Promise<void> {
@@ -216,9 +216,9 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
     readonly signal?: AbortSignal;
   } = {}): AsyncGenerator<StreamItem, void, undefined> {
     this.#checkOpen();
-    const { link, resumeMs } = this.#parts;
+    const { api, resumeMs } = this.#parts;
     const until = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
-    return subscribe(link, this.id, { after, resumeMs, signal: until });
+    return subscribe(api, this.id, { after, resumeMs, signal: until });
   }
 
   /** One page of existing events after a number. Pass `next` to get the next page. */
@@ -235,10 +235,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** Prompts a coding agent. Iterate the result for events, or await its `turn` for the outcome. */
   prompt(prompt: string, options: api.PromptOptions = {}): api.PromptedTurn {
     this.#checkOpen();
-    const { link, resumeMs } = this.#parts;
+    const { api, resumeMs } = this.#parts;
     const closing = this.#closing.signal;
     const turn = new RemoteTurn({
-      link,
+      api,
       sessionId: this.id,
       prompt,
       options,
@@ -263,10 +263,10 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** Like `conversation`, then again after each event that changes it, until the signal aborts or the session is closed. */
   conversations({ signal }: { readonly signal?: AbortSignal } = {}): AsyncIterable<Conversation> {
     this.#checkOpen();
-    const { link, resumeMs } = this.#parts;
+    const { api, resumeMs } = this.#parts;
     const closing = this.#closing.signal;
     const over = signal ? AbortSignal.any([signal, closing]) : closing;
-    return subscribeToConversation(link, this.id, { resumeMs, signal: over });
+    return subscribeToConversation(api, this.id, { resumeMs, signal: over });
   }
 
   async warmAgent(agent: string): Promise<boolean> {
@@ -308,7 +308,7 @@ export class ClientSession implements api.SessionApi, api.AgentApi {
   /** Opens a terminal in the session's sandbox. It ends with its connection. */
   async terminal(options: TerminalOptions = {}): Promise<Terminal> {
     this.#checkOpen();
-    return await openRemoteTerminal(this.#parts.link, this.id, options, this.#closing.signal);
+    return await openRemoteTerminal(this.#parts.api, this.id, options, this.#closing.signal);
   }
 
   async *background(): AsyncGenerator<BackgroundEvent, void, undefined> {

@@ -38,47 +38,47 @@ export class Client implements UserNamespacesApi, AsyncDisposable {
   readonly deps: DepsApi;
   readonly checkpoints: CheckpointsResource;
   readonly server: ServerResource;
-  readonly #link: ApiClient;
+  readonly #api: ApiClient;
   readonly #resumeMs: number;
 
-  constructor(link: ApiClient, me: Identity, resumeMs: number) {
+  constructor(api: ApiClient, me: Identity, resumeMs: number) {
     this.me = me;
-    this.sessions = new SessionsResource(link);
-    this.users = new UsersResource(link);
-    this.tokens = new TokensResource(link);
-    this.credentials = new CredentialsResource(link);
-    this.permissionRules = new PermissionRulesResource(link);
-    this.profiles = new ProfilesResource(link);
-    this.tools = new RemoteTools(link);
-    this.skills = new RemoteSkills(link);
-    this.artifacts = new RemoteArtifacts(link);
-    this.deps = new RemoteDeps(link);
-    this.checkpoints = new CheckpointsResource(link);
-    this.server = new ServerResource(link);
-    this.#link = link;
+    this.sessions = new SessionsResource(api);
+    this.users = new UsersResource(api);
+    this.tokens = new TokensResource(api);
+    this.credentials = new CredentialsResource(api);
+    this.permissionRules = new PermissionRulesResource(api);
+    this.profiles = new ProfilesResource(api);
+    this.tools = new RemoteTools(api);
+    this.skills = new RemoteSkills(api);
+    this.artifacts = new RemoteArtifacts(api);
+    this.deps = new RemoteDeps(api);
+    this.checkpoints = new CheckpointsResource(api);
+    this.server = new ServerResource(api);
+    this.#api = api;
     this.#resumeMs = resumeMs;
   }
 
   /** The session with this id. Throws `NOT_FOUND` if there is none that you may use. */
   async session(id: string, use: UseOptions = {}): Promise<ClientSession> {
     const info = await this.sessions.get(id);
-    return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
+    return await ClientSession.open(this.#api, info, { ...use, resumeMs: this.#resumeMs });
   }
 
   /** The session of this agent key, created if there is none. */
   async open(request: SessionRequest = {}, use: UseOptions = {}): Promise<ClientSession> {
     const info = await this.sessions.create(request);
-    return await ClientSession.open(this.#link, info, { ...use, resumeMs: this.#resumeMs });
+    return await ClientSession.open(this.#api, info, { ...use, resumeMs: this.#resumeMs });
   }
 
   /** Your kernels by agent key, including kernels without a session. */
   async kernels(): Promise<readonly KernelInfo[]> {
-    return (await this.#link.call('listKernels')).kernels;
+    return (await this.#api.call('listKernels')).kernels;
   }
 
   /** Closes the connections. Sessions stay open at the server. */
   async close(): Promise<void> {
-    this.#link.close();
+    this.#api.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -111,15 +111,15 @@ const RESUME_MS = 60_000;
 
 /** Throws `SERVER_UNREACHABLE` if no server answers, and `UNAUTHENTICATED` if the token is invalid. */
 export async function connect(options: ConnectOptions): Promise<Client> {
-  const link = new ApiClient(
+  const api = new ApiClient(
     new MonitoredTransport(await transportOf(options), options.idleTimeoutMs ?? IDLE_TIMEOUT_MS),
   );
   try {
-    const { csrf, ...me } = await link.call('whoAmI');
-    link.csrf = csrf;
-    return new Client(link, me, options.resumeMs ?? RESUME_MS);
+    const { csrf, ...me } = await api.call('whoAmI');
+    api.csrf = csrf;
+    return new Client(api, me, options.resumeMs ?? RESUME_MS);
   } catch (error) {
-    link.close();
+    api.close();
     throw error;
   }
 }

@@ -21,7 +21,7 @@ import { SERVER_GONE } from './subscribe.ts';
 import { aborted, serverUnreachable } from './transport.ts';
 
 interface RemoteExecutionOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly sessionId: string;
   readonly code: string;
   readonly options: ExecuteOptions;
@@ -96,14 +96,14 @@ class RemoteExecution {
 
   /** Returns false if the code has not reached the server yet, or is over. */
   async interrupt(): Promise<boolean> {
-    const { link, sessionId: id } = this.#parts;
-    return (await link.call('interruptCode', { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
+    const { api, sessionId: id } = this.#parts;
+    return (await api.call('interruptCode', { params: { id }, body: { idempotencyKey: this.#key } })).interrupted;
   }
 
   /** The complete result. Call it only after the execution has ended: the same key then runs nothing. */
   async result(): Promise<Executed> {
     return await this.#again(() => ({
-      attempt: () => this.#parts.link.call('executeCode', this.#request()),
+      attempt: () => this.#parts.api.call('executeCode', this.#request()),
       passing: ({ code }) => TRANSIENT.includes(code),
     }));
   }
@@ -126,13 +126,13 @@ class RemoteExecution {
   /** Before the first event, posting again with the same key finds the execution. */
   #resume(seen: SessionEvent | undefined): Promise<Response> {
     if (!seen || !('execution' in seen)) return this.#post();
-    const { link, sessionId: id, closing } = this.#parts;
+    const { api, sessionId: id, closing } = this.#parts;
     const query = { after: seen.seq, execution: seen.execution };
-    return link.open('readEvents', { params: { id }, query, ...STREAM, signal: closing });
+    return api.open('readEvents', { params: { id }, query, ...STREAM, signal: closing });
   }
 
   #post(): Promise<Response> {
-    return this.#parts.link.open('executeCode', { ...this.#request(), ...STREAM });
+    return this.#parts.api.open('executeCode', { ...this.#request(), ...STREAM });
   }
 
   #request() {
@@ -147,7 +147,7 @@ class RemoteExecution {
   }
 
   async *#read(response: Response): AsyncGenerator<SessionEvent, void, undefined> {
-    const { link } = this.#parts;
+    const { api } = this.#parts;
     try {
       for await (const line of jsonLines(response)) {
         const failure = ErrorBody.safeParse(line);
@@ -156,7 +156,7 @@ class RemoteExecution {
         if ('seq' in item) yield item;
       }
     } catch (error) {
-      throw error instanceof CellaError ? error : serverUnreachable(link.address, error);
+      throw error instanceof CellaError ? error : serverUnreachable(api.address, error);
     }
   }
 
@@ -202,7 +202,7 @@ export function newIdempotencyKey(): string {
 const STOPPING_MS = 5000;
 
 interface RemoteExecutionsOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly info: SessionInfo;
   readonly resumeMs: number;
   readonly closing: AbortSignal;
@@ -248,16 +248,16 @@ export class RemoteExecutions {
   #begin(code: string, options: api.ExecuteOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
     if (this.#parts.closing.aborted) throw sessionClosedHere();
     if (typeof code !== 'string') throw new CellaError('INVALID_OPTIONS', `The code must be text, not ${typeof code}.`);
-    const { link, info, resumeMs, closing, stopWhenGone } = this.#parts;
+    const { api, info, resumeMs, closing, stopWhenGone } = this.#parts;
     const params = { id: info.id };
-    const parts = { link, sessionId: info.id, code, options, resumeMs, closing };
+    const parts = { api, sessionId: info.id, code, options, resumeMs, closing };
     const execution = new RemoteExecution({ ...parts, ...(stopWhenGone ? { stopWhenGone } : {}) });
     this.#live.add(execution);
     const first = raceAbort(this.#sent, options.signal, aborted).then(() => execution.send());
     first.catch(() => {}); // the reader of the events gets it
     const over = Promise.withResolvers<void>();
     // If connections are scarce, executions use one at a time.
-    const done = link.allowsManyConnections ? first : first.then(() => over.promise);
+    const done = api.allowsManyConnections ? first : first.then(() => over.promise);
     const before = this.#sent;
     this.#sent = done.then(
       () => {},
@@ -267,7 +267,7 @@ export class RemoteExecutions {
       events: execution.events(first),
       result: () => execution.result(),
       read: (file, offset) =>
-        link.open('readOutput', { params: { ...params, file }, query: { offset }, signal: closing }),
+        api.open('readOutput', { params: { ...params, file }, query: { offset }, signal: closing }),
       limit: info.settings.outputLimitBytes ?? 0,
       resumeMs,
     });

@@ -38,26 +38,28 @@ import { aborted, serverUnreachable } from './transport.ts';
 /** The server's maximum page size. */
 const MOST_IN_PAGE = 1000;
 
-export class RemoteTools implements ToolCatalogApi {
-  readonly #routes: NamespaceClient;
+abstract class RemoteNamespace {
+  protected readonly routes: NamespaceClient;
 
   constructor(routes: NamespaceClient) {
-    this.#routes = routes;
+    this.routes = routes;
   }
+}
 
+export class RemoteTools extends RemoteNamespace implements ToolCatalogApi {
   async list(): Promise<readonly ToolInfo[]> {
     return await allPages(async (after) => {
-      const { tools, next } = await this.#routes.call('listTools', { query: { after } });
+      const { tools, next } = await this.routes.call('listTools', { query: { after } });
       return { items: tools, next };
     });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly ToolInfo[]> {
-    return (await this.#routes.call('listTools', { query: { q, limit } })).tools;
+    return (await this.routes.call('listTools', { query: { q, limit } })).tools;
   }
 
   async describe(name: string): Promise<ToolInfo> {
-    return await this.#routes.call('getTool', { params: { name } });
+    return await this.routes.call('getTool', { params: { name } });
   }
 
   /** Only for administrators: a definition can run programs on the server's machine. */
@@ -65,15 +67,15 @@ export class RemoteTools implements ToolCatalogApi {
     yaml: string,
     { replace, where }: { readonly replace?: boolean; readonly where?: string } = {},
   ): Promise<ToolInfo> {
-    return await this.#routes.call('createTool', { body: { yaml, replace, where } });
+    return await this.routes.call('createTool', { body: { yaml, replace, where } });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#routes.call('deleteTool', { params: { name } });
+    await this.routes.call('deleteTool', { params: { name } });
   }
 
   async problems(): Promise<readonly ToolProblem[]> {
-    return (await this.#routes.call('listToolProblems')).problems;
+    return (await this.routes.call('listToolProblems')).problems;
   }
 }
 
@@ -94,51 +96,39 @@ export class RemoteSessionTools extends RemoteTools implements ToolsApi {
   }
 }
 
-export class RemoteSkills implements SkillsApi {
-  readonly #routes: NamespaceClient;
-
-  constructor(routes: NamespaceClient) {
-    this.#routes = routes;
-  }
-
+export class RemoteSkills extends RemoteNamespace implements SkillsApi {
   async list(): Promise<readonly SkillInfo[]> {
     return await allPages(async (after) => {
-      const { skills, next } = await this.#routes.call('listSkills', { query: { after } });
+      const { skills, next } = await this.routes.call('listSkills', { query: { after } });
       return { items: skills, next };
     });
   }
 
   async get(name: string): Promise<Skill> {
-    return await this.#routes.call('getSkill', { params: { name } });
+    return await this.routes.call('getSkill', { params: { name } });
   }
 
   async search(q: string, { limit }: { readonly limit?: number } = {}): Promise<readonly SkillInfo[]> {
-    return (await this.#routes.call('listSkills', { query: { q, limit } })).skills;
+    return (await this.routes.call('listSkills', { query: { q, limit } })).skills;
   }
 
   async create(
     { name, source, description }: NewSkill,
     { replace }: { readonly replace?: boolean } = {},
   ): Promise<SkillInfo> {
-    return await this.#routes.call('createSkill', { body: { name, source, description, replace } });
+    return await this.routes.call('createSkill', { body: { name, source, description, replace } });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#routes.call('deleteSkill', { params: { name } });
+    await this.routes.call('deleteSkill', { params: { name } });
   }
 
   async problems(): Promise<readonly SkillProblem[]> {
-    return (await this.#routes.call('listSkillProblems')).problems;
+    return (await this.routes.call('listSkillProblems')).problems;
   }
 }
 
-export class RemoteArtifacts implements ArtifactsApi {
-  readonly #routes: NamespaceClient;
-
-  constructor(routes: NamespaceClient) {
-    this.#routes = routes;
-  }
-
+export class RemoteArtifacts extends RemoteNamespace implements ArtifactsApi {
   async list({
     after: from,
     limit,
@@ -147,14 +137,14 @@ export class RemoteArtifacts implements ArtifactsApi {
     let left = limit ?? Number.POSITIVE_INFINITY;
     return await allPages(async (after = from) => {
       const query = { after, limit: left < MOST_IN_PAGE ? left : undefined };
-      const { artifacts, next } = await this.#routes.call('listArtifacts', { query });
+      const { artifacts, next } = await this.routes.call('listArtifacts', { query });
       left -= artifacts.length;
       return { items: artifacts, next: left > 0 && enough === undefined ? next : undefined };
     });
   }
 
   async get(name: string): Promise<ArtifactInfo> {
-    return await this.#routes.call('getArtifact', { params: { name } });
+    return await this.routes.call('getArtifact', { params: { name } });
   }
 
   async exists(name: string): Promise<boolean> {
@@ -173,17 +163,17 @@ export class RemoteArtifacts implements ArtifactsApi {
     { type, mediaType, description, metadata }: Parameters<ArtifactsApi['save']>[2],
   ): Promise<ArtifactInfo> {
     const query = { type, mediaType, description, metadata: metadata && JSON.stringify(metadata) };
-    return await this.#routes.call('saveArtifact', { params: { name }, query, bytes: content });
+    return await this.routes.call('saveArtifact', { params: { name }, query, bytes: content });
   }
 
   async load(name: string): Promise<{ readonly info: ArtifactInfo; readonly chunks: AsyncIterable<Uint8Array> }> {
     const info = await this.get(name);
-    const response = await this.#routes.open('loadArtifact', { params: { name } });
-    return { info, chunks: withServerErrors(chunksOf(response), this.#routes.address) };
+    const response = await this.routes.open('loadArtifact', { params: { name } });
+    return { info, chunks: withServerErrors(chunksOf(response), this.routes.address) };
   }
 
   async delete(name: string): Promise<void> {
-    await this.#routes.call('deleteArtifact', { params: { name } });
+    await this.routes.call('deleteArtifact', { params: { name } });
   }
 }
 
@@ -198,32 +188,26 @@ async function* withServerErrors(chunks: AsyncIterable<Uint8Array>, where: strin
 
 const NDJSON = 'application/x-ndjson';
 
-export class RemoteDeps implements DepsApi {
-  readonly #routes: NamespaceClient;
-
-  constructor(routes: NamespaceClient) {
-    this.#routes = routes;
-  }
-
+export class RemoteDeps extends RemoteNamespace implements DepsApi {
   async list(): Promise<readonly string[]> {
-    return (await this.#routes.call('listDeps')).deps;
+    return (await this.routes.call('listDeps')).deps;
   }
 
   async status(): Promise<DepsStatus> {
-    return await this.#routes.call('getDepsStatus');
+    return await this.routes.call('getDepsStatus');
   }
 
   async add(requirements: string | readonly string[], options: WorkOptions = {}): Promise<DepsResult> {
     const body = { requirements: [requirements].flat() };
-    return await this.#change(options, (request) => this.#routes.open('addDeps', { body, ...request }));
+    return await this.#change(options, (request) => this.routes.open('addDeps', { body, ...request }));
   }
 
   async remove(name: string, options: WorkOptions = {}): Promise<DepsResult> {
-    return await this.#change(options, (request) => this.#routes.open('removeDep', { params: { name }, ...request }));
+    return await this.#change(options, (request) => this.routes.open('removeDep', { params: { name }, ...request }));
   }
 
   async sync(options: WorkOptions = {}): Promise<DepsResult> {
-    return await this.#change(options, (request) => this.#routes.open('syncDeps', request));
+    return await this.#change(options, (request) => this.routes.open('syncDeps', request));
   }
 
   /** The last line of the response is the result. */
@@ -231,7 +215,7 @@ export class RemoteDeps implements DepsApi {
     { signal, onProgress }: WorkOptions,
     send: (request: RequestOptions) => Promise<Response>,
   ): Promise<DepsResult> {
-    const { address } = this.#routes;
+    const { address } = this.routes;
     const lines = jsonLines(await send({ signal, accept: NDJSON }));
     while (true) {
       const { value: line, done } = await lines.next().catch((cause) => {

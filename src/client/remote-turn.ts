@@ -14,7 +14,7 @@ import { subscribe } from './subscribe.ts';
 import { aborted } from './transport.ts';
 
 export interface RemoteTurnOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly sessionId: string;
   readonly prompt: string;
   readonly options: PromptOptions;
@@ -55,10 +55,10 @@ export class RemoteTurn implements PromptedTurn {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
-    const { link, sessionId, resumeMs, closing: signal } = this.#parts;
+    const { api, sessionId, resumeMs, closing: signal } = this.#parts;
     const { turn, after } = await this.#accepted;
     let last = Number.POSITIVE_INFINITY;
-    for await (const item of subscribe(link, sessionId, { after, resumeMs, signal })) {
+    for await (const item of subscribe(api, sessionId, { after, resumeMs, signal })) {
       if (item.type === 'trimmed') last = await this.#lastOf(turn.id);
       else if (isOf(item, turn.id)) {
         if (item.type === 'turn_ended') this.#end = item;
@@ -73,16 +73,16 @@ export class RemoteTurn implements PromptedTurn {
 
   /** The highest number that an event of the turn can have. Its end may be among the trimmed events. */
   async #lastOf(turn: string): Promise<number> {
-    const { link, sessionId } = this.#parts;
-    const info = await link.call('getTurn', { params: { id: sessionId, turn } });
-    return isTurnOver(info) ? await new SessionApiClient(link, sessionId).position() : Number.POSITIVE_INFINITY;
+    const { api, sessionId } = this.#parts;
+    const info = await api.call('getTurn', { params: { id: sessionId, turn } });
+    return isTurnOver(info) ? await new SessionApiClient(api, sessionId).position() : Number.POSITIVE_INFINITY;
   }
 
   async #ended(): Promise<TurnInfo> {
-    const { link, sessionId } = this.#parts;
+    const { api, sessionId } = this.#parts;
     if (!this.#end) for await (const _event of this);
     const { turn } = await this.#accepted;
-    const info = await link.call('getTurn', { params: { id: sessionId, turn: turn.id } });
+    const info = await api.call('getTurn', { params: { id: sessionId, turn: turn.id } });
     if (!this.#end) return info;
     const { status, usage, error } = this.#end;
     return { ...info, status, ...omitUndefined({ usage, error }) };
@@ -90,18 +90,18 @@ export class RemoteTurn implements PromptedTurn {
 
   /** Retries with the same key, so a broken connection does not prompt twice. */
   async #send(): Promise<Accepted> {
-    const { link, sessionId, prompt, options, resumeMs, closing, before } = this.#parts;
+    const { api, sessionId, prompt, options, resumeMs, closing, before } = this.#parts;
     const { signal, ...wanted } = options;
     await before;
     if (signal?.aborted) throw aborted();
     const params = { id: sessionId };
-    const after = await new SessionApiClient(link, sessionId).position();
+    const after = await new SessionApiClient(api, sessionId).position();
     const backoff = new Backoff(resumeMs);
     const headers = { 'Idempotency-Key': newIdempotencyKey() };
     for (;;) {
       try {
         const body = { prompt, ...wanted, wait: false };
-        return { after, turn: await link.call('promptAgent', { params, headers, body, signal: closing }) };
+        return { after, turn: await api.call('promptAgent', { params, headers, body, signal: closing }) };
       } catch (error) {
         const passing = hasCode(error, 'SERVER_UNREACHABLE') && error.details.refused === false;
         if (!passing || closing.aborted) throw error;
@@ -112,10 +112,10 @@ export class RemoteTurn implements PromptedTurn {
 
   /** The caller's signal stops the turn until this client has seen its end. */
   #stopOnAbort(turn: string): void {
-    const { link, sessionId, options } = this.#parts;
+    const { api, sessionId, options } = this.#parts;
     const stop = () => {
       // A turn that is over cannot be stopped. The caller that follows the turn gets any other error.
-      if (!this.#end) link.call('stopAgent', { params: { id: sessionId }, body: { turn } }).catch(() => {});
+      if (!this.#end) api.call('stopAgent', { params: { id: sessionId }, body: { turn } }).catch(() => {});
     };
     onAbort(options.signal, stop);
   }

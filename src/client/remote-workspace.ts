@@ -81,25 +81,25 @@ export class RemoteFiles {
 }
 
 export async function openRemoteTerminal(
-  link: ApiClient,
+  api: ApiClient,
   id: string,
   options: TerminalOptions,
   closing: AbortSignal,
 ): Promise<Terminal> {
   const { cols, rows, argv } = parseOptions(TerminalOptions, options);
   const given = { params: { id }, query: { cols, rows, argv } };
-  const socket = link.socket('openTerminal', given);
+  const socket = api.socket('openTerminal', given);
   if (!socket) {
     const message = 'A page cannot open a terminal with a token. Log in with the browser, so that it sends its cookie.';
     throw new CellaError('CAPABILITY_MISSING', message);
   }
-  const terminal = new RemoteTerminal(socket, link, closing);
+  const terminal = new RemoteTerminal(socket, api, closing);
   if (await terminal.opened) return terminal;
   // A WebSocket does not report why it was refused; a request does.
-  await link.call('openTerminal', { ...given, answersAtOnce: true }).catch((error) => {
+  await api.call('openTerminal', { ...given, answersAtOnce: true }).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
-  throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${link.address}.`);
+  throw new CellaError('SERVER_UNREACHABLE', `The terminal could not be opened at ${api.address}.`);
 }
 
 /** Limit on unread output. A WebSocket has no backpressure, so beyond this the terminal is closed. */
@@ -119,7 +119,7 @@ class RemoteTerminal implements Terminal {
   #typing: Promise<void> = Promise.resolve();
   #problem: CellaError | undefined;
 
-  constructor(socket: Socket, link: ApiClient, closing: AbortSignal) {
+  constructor(socket: Socket, api: ApiClient, closing: AbortSignal) {
     this.#socket = socket;
     socket.binaryType = 'arraybuffer';
     const exit = Promise.withResolvers<ProcessExit>();
@@ -134,7 +134,7 @@ class RemoteTerminal implements Terminal {
       this.#closed.resolve();
       this.#output.end();
     };
-    const listening = link.monitor((problem) => {
+    const listening = api.monitor((problem) => {
       socket.close();
       over(problem);
     });

@@ -29,22 +29,25 @@ export interface ListOptions extends Omit<SessionQuery, 'ownerId'> {
   readonly owner?: string;
 }
 
-export class SessionsResource {
-  readonly #link: ApiClient;
+/** Part of a client: calls the routes of one kind of object. */
+abstract class Resource {
+  protected readonly api: ApiClient;
 
-  constructor(link: ApiClient) {
-    this.#link = link;
+  constructor(api: ApiClient) {
+    this.api = api;
   }
+}
 
+export class SessionsResource extends Resource {
   /** Returns the existing session of this agent key if its options are the same. */
   create(request: SessionRequest = {}): Promise<SessionInfo> {
-    return this.#link.call('createSession', { body: request });
+    return this.api.call('createSession', { body: request });
   }
 
   /** One page, oldest first. Pass `next` as the `cursor` of the next page. */
   list({ labels = {}, ...options }: ListOptions = {}): Promise<SessionPage> {
     const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-    return this.#link.call('listSessions', { query: { ...options, label } });
+    return this.api.call('listSessions', { query: { ...options, label } });
   }
 
   /** All of them, page by page. */
@@ -58,71 +61,65 @@ export class SessionsResource {
   }
 
   get(id: string): Promise<SessionInfo> {
-    return this.#link.call('getSession', { params: { id } });
+    return this.api.call('getSession', { params: { id } });
   }
 
   update(id: string, change: SessionUpdate): Promise<SessionInfo> {
-    return this.#link.call('updateSession', { params: { id }, body: change });
+    return this.api.call('updateSession', { params: { id }, body: change });
   }
 
   /** Confirms a fork of another user's session, so that its code may act for you. Only the fork's owner can do so. */
   confirm(id: string): Promise<SessionInfo> {
-    return this.#link.call('confirmFork', { params: { id } });
+    return this.api.call('confirmFork', { params: { id } });
   }
 
   /** Deletes the session with its kernel, workspace, events and checkpoints. */
   async delete(id: string): Promise<void> {
-    await this.#link.call('deleteSession', { params: { id } });
+    await this.api.call('deleteSession', { params: { id } });
   }
 }
 
 const PAGE = 200;
 
 /** Methods take a user's name or id. */
-export class UsersResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class UsersResource extends Resource {
   /** Throws `USER_EXISTS` if the name is taken. */
   create(user: CreateUser): Promise<User> {
-    return this.#link.call('createUser', { body: user });
+    return this.api.call('createUser', { body: user });
   }
 
   /** All users, sorted by name. Fetches page by page. */
   async *all(): AsyncGenerator<User, void, undefined> {
     let after: string | undefined;
     do {
-      const { users, next } = await this.#link.call('listUsers', { query: { after, limit: PAGE } });
+      const { users, next } = await this.api.call('listUsers', { query: { after, limit: PAGE } });
       yield* users;
       after = next;
     } while (after !== undefined);
   }
 
   get(user: string): Promise<User> {
-    return this.#link.call('getUser', { params: { user } });
+    return this.api.call('getUser', { params: { user } });
   }
 
   /** `quotas` replace the previous quotas. */
   update(user: string, change: UpdateUser): Promise<User> {
-    return this.#link.call('updateUser', { params: { user }, body: change });
+    return this.api.call('updateUser', { params: { user }, body: change });
   }
 
   /** Deletes the user with all tokens, logins and sessions. */
   async delete(user: string): Promise<void> {
-    await this.#link.call('deleteUser', { params: { user } });
+    await this.api.call('deleteUser', { params: { user } });
   }
 
   /** Ends all browser logins and unused login links of yourself, or of any user if you are an administrator. */
   async logout(user: string): Promise<void> {
-    await this.#link.call('endLogins', { params: { user } });
+    await this.api.call('endLogins', { params: { user } });
   }
 
   /** Creates a one-time code for a browser login, for yourself, or for any user if you are an administrator. */
   loginCode(user?: string): Promise<LoginCode> {
-    return this.#link.call('createLoginCode', { body: user === undefined ? {} : { user } });
+    return this.api.call('createLoginCode', { body: user === undefined ? {} : { user } });
   }
 }
 
@@ -133,26 +130,20 @@ export interface LoginCode {
   readonly expiresAt: number;
 }
 
-export class TokensResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class TokensResource extends Resource {
   /** `token` is the secret. It cannot be read again. */
   create(token: CreateToken): Promise<{ readonly token: string; readonly info: TokenInfo }> {
-    return this.#link.call('createToken', { body: token });
+    return this.api.call('createToken', { body: token });
   }
 
   /** Oldest first. */
   async list({ user }: { readonly user?: string | undefined } = {}): Promise<readonly TokenInfo[]> {
-    return (await this.#link.call('listTokens', { query: { user } })).tokens;
+    return (await this.api.call('listTokens', { query: { user } })).tokens;
   }
 
   /** The token stops working immediately. */
   async revoke(id: string): Promise<void> {
-    await this.#link.call('revokeToken', { params: { token: id } });
+    await this.api.call('revokeToken', { params: { token: id } });
   }
 }
 
@@ -160,29 +151,23 @@ export class TokensResource {
 export const CHECKPOINTS_AT_ONCE = 1000;
 
 /** Durable checkpoints by agent key. They exist without a session or a kernel. */
-export class CheckpointsResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class CheckpointsResource extends Resource {
   /** Oldest first, without live checkpoints: only a session has those. */
   async list(agentKey: string): Promise<readonly Checkpoint[]> {
     return await allPages(async (after) => {
       const query = { after, limit: CHECKPOINTS_AT_ONCE };
-      const page = await this.#link.call('listKernelCheckpoints', { params: { key: agentKey }, query });
+      const page = await this.api.call('listKernelCheckpoints', { params: { key: agentKey }, query });
       return { items: page.checkpoints, next: page.next };
     });
   }
 
   /** By id or name; the newest if several share the name. Throws `CHECKPOINT_NOT_FOUND` if there is none. */
   get(agentKey: string, checkpoint: string): Promise<Checkpoint> {
-    return this.#link.call('getKernelCheckpoint', { params: { key: agentKey, checkpoint } });
+    return this.api.call('getKernelCheckpoint', { params: { key: agentKey, checkpoint } });
   }
 
   async delete(agentKey: string, checkpoint: string): Promise<void> {
-    await this.#link.call('deleteKernelCheckpoint', { params: { key: agentKey, checkpoint } });
+    await this.api.call('deleteKernelCheckpoint', { params: { key: agentKey, checkpoint } });
   }
 }
 
@@ -191,99 +176,75 @@ interface Whose {
   readonly user?: string | undefined;
 }
 
-export class CredentialsResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class CredentialsResource extends Resource {
   /** Replaces the previous credential. The value cannot be read again. */
   set(provider: Provider, value: string, { user }: Whose = {}): Promise<CredentialInfo> {
     const body = { value, user };
-    return this.#link.call('setCredential', { params: { provider }, body });
+    return this.api.call('setCredential', { params: { provider }, body });
   }
 
   /** Lists credentials without their values. */
   async list({ user }: Whose = {}): Promise<readonly CredentialInfo[]> {
-    return (await this.#link.call('listCredentials', { query: { user } })).credentials;
+    return (await this.api.call('listCredentials', { query: { user } })).credentials;
   }
 
   async delete(provider: Provider, { user }: Whose = {}): Promise<void> {
-    await this.#link.call('deleteCredential', { params: { provider }, query: { user } });
+    await this.api.call('deleteCredential', { params: { provider }, query: { user } });
   }
 
   /** Encrypts all credentials anew with another master key. Only for administrators. */
   rotate(): Promise<Rotation> {
-    return this.#link.call('rotateCredentials');
+    return this.api.call('rotateCredentials');
   }
 }
 
-export class PermissionRulesResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class PermissionRulesResource extends Resource {
   /** Oldest first. */
   async list(): Promise<readonly PermissionRule[]> {
-    return (await this.#link.call('listRules')).rules;
+    return (await this.api.call('listRules')).rules;
   }
 
   create(rule: NewRule): Promise<PermissionRule> {
-    return this.#link.call('createRule', { body: rule });
+    return this.api.call('createRule', { body: rule });
   }
 
   async delete(id: string): Promise<void> {
-    await this.#link.call('deleteRule', { params: { rule: id } });
+    await this.api.call('deleteRule', { params: { rule: id } });
   }
 }
 
-export class ProfilesResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class ProfilesResource extends Resource {
   async list(): Promise<readonly NamedProfile[]> {
-    return (await this.#link.call('listProfiles')).profiles;
+    return (await this.api.call('listProfiles')).profiles;
   }
 
   get(name: string): Promise<NamedProfile> {
-    return this.#link.call('getProfile', { params: { name } });
+    return this.api.call('getProfile', { params: { name } });
   }
 
   /** Replaces the previous profile completely. */
   set(name: string, profile: AgentProfile): Promise<NamedProfile> {
-    return this.#link.call('setProfile', { params: { name }, body: profile });
+    return this.api.call('setProfile', { params: { name }, body: profile });
   }
 
   async delete(name: string): Promise<void> {
-    await this.#link.call('deleteProfile', { params: { name } });
+    await this.api.call('deleteProfile', { params: { name } });
   }
 }
 
-export class ServerResource {
-  readonly #link: ApiClient;
-
-  constructor(link: ApiClient) {
-    this.#link = link;
-  }
-
+export class ServerResource extends Resource {
   status(): Promise<ServerStatus> {
-    return this.#link.call('getServer');
+    return this.api.call('getServer');
   }
 
   /** Resolves when the server has begun to stop. Pass the `pid` of `status`, so that no other server stops by mistake. */
   async stop(wanted: StopServer): Promise<void> {
-    await this.#link.call('stopServer', { body: wanted });
+    await this.api.call('stopServer', { body: wanted });
   }
 
   /** Resolves when the server has saved everything, or with the failure. Call it before `stop` to miss nothing. */
   async end(): Promise<{ readonly failure?: CellaError }> {
-    const { failure } = await this.#link.call('getServerEnd');
+    const { failure } = await this.api.call('getServerEnd');
     return failure ? { failure: errorFromBody(failure) } : {};
   }
 }

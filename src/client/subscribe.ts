@@ -41,7 +41,7 @@ const endings = new Map<number, () => CellaError>([
 
 /** Ends when the session is deleted or the signal aborts. */
 export async function* subscribe(
-  link: ApiClient,
+  api: ApiClient,
   id: string,
   { after, resumeMs, signal, permissions, onReached }: SubscribeOptions,
 ): AsyncGenerator<StreamItem, void, undefined> {
@@ -50,7 +50,7 @@ export async function* subscribe(
   while (!signal.aborted) {
     const given = { params: { id }, query: { after: last } };
     const wanted = { ...given, query: { ...given.query, permissions } };
-    const socket = link.socket('followEvents', wanted);
+    const socket = api.socket('followEvents', wanted);
     if (!socket && permissions) {
       throw new CellaError('CAPABILITY_MISSING', 'This browser cannot send a token with a WebSocket. Log in instead.');
     }
@@ -58,9 +58,7 @@ export async function* subscribe(
       backoff.restartDeadline();
       onReached?.(frame);
     };
-    const items = socket
-      ? new SocketReader(socket, { link, signal, reached }).read()
-      : lines(link, { ...given, signal });
+    const items = socket ? new SocketReader(socket, { api, signal, reached }).read() : lines(api, { ...given, signal });
     try {
       for await (const item of items) {
         backoff.reset();
@@ -75,8 +73,8 @@ export async function* subscribe(
     if (signal.aborted) return;
     try {
       // A WebSocket does not report why it was refused; a request does.
-      await link.call('getSession', { params: { id }, signal, answersAtOnce: true });
-      if (permissions) await mayFollow(link, wanted);
+      await api.call('getSession', { params: { id }, signal, answersAtOnce: true });
+      if (permissions) await mayFollow(api, wanted);
       await backoff.wait(new CellaError('SERVER_UNREACHABLE', `The events of ${id} cannot be followed.`));
     } catch (error) {
       if (!hasCode(error, ...SERVER_GONE)) throw error;
@@ -86,26 +84,26 @@ export async function* subscribe(
 }
 
 /** Throws unless the only problem is that this request is not a WebSocket upgrade. */
-async function mayFollow(link: ApiClient, wanted: RouteRequest<Routes['followEvents']>): Promise<void> {
-  await link.open('followEvents', { ...wanted, answersAtOnce: true }).catch((error) => {
+async function mayFollow(api: ApiClient, wanted: RouteRequest<Routes['followEvents']>): Promise<void> {
+  await api.open('followEvents', { ...wanted, answersAtOnce: true }).catch((error) => {
     if (!hasCode(error, 'INVALID_REQUEST')) throw error;
   });
 }
 
 /** The fallback if a WebSocket cannot authenticate. */
 async function* lines(
-  link: ApiClient,
+  api: ApiClient,
   given: { readonly params: { id: string }; readonly query: { after: number }; readonly signal: AbortSignal },
 ): AsyncGenerator<StreamItem, void, undefined> {
   const request = { ...given, accept: 'application/x-ndjson', answersAtOnce: true };
-  for await (const line of jsonLines(await link.open('readEvents', request))) {
+  for await (const line of jsonLines(await api.open('readEvents', request))) {
     const item = StreamItem.safeParse(line);
     if (item.success) yield item.data;
   }
 }
 
 interface SocketReaderOptions {
-  readonly link: ApiClient;
+  readonly api: ApiClient;
   readonly signal: AbortSignal;
   /** Called with frames that are not events. */
   readonly reached: (frame: unknown) => void;
@@ -118,11 +116,11 @@ class SocketReader {
   readonly #listening: Monitor;
   readonly #texts = new AsyncQueue<string>();
 
-  constructor(socket: Socket, { link, signal, reached }: SocketReaderOptions) {
+  constructor(socket: Socket, { api, signal, reached }: SocketReaderOptions) {
     this.#socket = socket;
     this.#reached = reached;
     const aborting = onAbort(signal, () => socket.close());
-    const listening = link.monitor((error) => {
+    const listening = api.monitor((error) => {
       socket.close();
       this.#texts.end(error);
     });
@@ -170,13 +168,13 @@ function isEvent(frame: unknown): boolean {
 
 /** Yields the current state, then the new state after each event that changes it. */
 export async function* subscribeToConversation(
-  link: ApiClient,
+  api: ApiClient,
   id: string,
   options: Omit<SubscribeOptions, 'after'>,
 ): AsyncGenerator<Conversation, void, undefined> {
-  let { seq, state } = await link.call('readConversation', { params: { id } });
+  let { seq, state } = await api.call('readConversation', { params: { id } });
   yield { seq, state };
-  for await (const item of subscribe(link, id, { ...options, after: seq })) {
+  for await (const item of subscribe(api, id, { ...options, after: seq })) {
     if (item.type === 'trimmed') continue;
     const next = reduceLogged(state, item);
     seq = item.seq;

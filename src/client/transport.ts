@@ -173,7 +173,7 @@ export class MonitoredTransport implements Transport {
       const response = await this.#inner.request({ ...wanted, signal });
       const { body, status, headers } = response;
       if (!body) return response;
-      return new Response(this.#heardBody(body, headers.get(HEARTBEAT_HEADER), gone), { status, headers });
+      return new Response(this.#monitoredBody(body, headers.get(HEARTBEAT_HEADER), gone), { status, headers });
     } catch (error) {
       if (wanted.signal?.aborted) throw aborted();
       throw gone.signal.aborted ? gone.signal.reason : error;
@@ -263,7 +263,7 @@ export class MonitoredTransport implements Transport {
   }
 
   /** Monitors the body only during a read: without one, no data arrives. */
-  #heardBody(
+  #monitoredBody(
     body: ReadableStream<Uint8Array>,
     announced: string | null,
     gone: AbortController,
