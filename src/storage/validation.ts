@@ -7,7 +7,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { Manifest, Segment } from '../protocol/kernel-state.ts';
 import { ArtifactFacts, type ArtifactInfo } from '../protocol/namespace-models.ts';
 import { describeProblems, firstProblem } from '../protocol/parse.ts';
-import type { CheckpointSummary } from './contract.ts';
+import type { CheckpointSummary, DamagedRecord, ListRecords } from './contract.ts';
 import { boundHistory, SessionRecord } from './session-record.ts';
 
 export type ParsedRecord = { readonly record: SessionRecord } | { readonly reason: string };
@@ -19,6 +19,39 @@ export function parseRecord(text: string): ParsedRecord {
     return { reason: describeProblems(parsed.error).join('; ') };
   } catch {
     return { reason: 'it is not JSON' };
+  }
+}
+
+export function readRecord(text: string, agentKey: string, where: string, details: object = {}): SessionRecord {
+  const parsed = parseRecord(text);
+  if ('record' in parsed) return parsed.record;
+  throw new CellaError(
+    'STORAGE_FAILED',
+    `Cannot read the record of agent key ${JSON.stringify(agentKey)} in ${where}: ${parsed.reason}. ` +
+      'Use the version of Cella that wrote it, or delete the key and its data.',
+    { details: { agentKey, ...details } },
+  );
+}
+
+export interface FoundRecord {
+  readonly agentKey: string;
+  readonly parsed: ParsedRecord;
+}
+
+/** The lists of a record store, made from one pass over its records. */
+export abstract class RecordLists {
+  protected abstract all(which?: ListRecords['which']): AsyncIterable<FoundRecord>;
+
+  async *list({ which }: ListRecords = {}): AsyncGenerator<SessionRecord> {
+    for await (const { parsed } of this.all(which)) if ('record' in parsed) yield parsed.record;
+  }
+
+  async damaged(): Promise<DamagedRecord[]> {
+    const damaged: DamagedRecord[] = [];
+    for await (const { agentKey, parsed } of this.all()) {
+      if ('reason' in parsed) damaged.push({ agentKey, reason: parsed.reason });
+    }
+    return damaged;
   }
 }
 

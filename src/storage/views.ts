@@ -2,7 +2,7 @@
 
 import { sortedInSlices } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ArtifactStore, BootstrapConfig, DepsStore, Lock, Storage, StoredText, TextStore } from './contract.ts';
+import type { ArtifactStore, DepsStore, Lock, Storage, StoredText, TextStore } from './contract.ts';
 
 export interface ScopedStores {
   readonly skills: TextStore;
@@ -10,74 +10,41 @@ export interface ScopedStores {
   readonly deps: DepsStore;
 }
 
-/** A storage with the skills, artifacts and deps of one scope. */
-export class ScopedStorage implements Storage {
-  readonly checkpoints: Storage['checkpoints'];
-  readonly records: Storage['records'];
-  readonly events: Storage['events'];
-  readonly lock: Storage['lock'];
-  readonly locks: Storage['locks'];
-  readonly transcripts: Storage['transcripts'];
-  readonly tools: TextStore;
-  readonly documents: Storage['documents'];
-  readonly skills: TextStore;
-  readonly artifacts: ArtifactStore;
-  readonly deps: DepsStore;
-  readonly #whole: Storage;
-  readonly #scope: string;
-  readonly #again: (whole: Storage) => Storage;
+type Stores = Omit<
+  Storage,
+  'lock' | 'locks' | 'fenced' | 'scope' | 'deleteScope' | 'toBootstrapConfig' | 'deleteKey' | 'close' | symbol
+>;
 
-  /** `again` creates the same view of another storage. */
-  constructor(
-    whole: Storage,
-    scope: string,
-    { skills, artifacts, deps }: ScopedStores,
-    again = (other: Storage) => other.scope(scope),
-  ) {
-    this.#again = again;
-    this.#whole = whole;
-    this.#scope = scope;
-    this.checkpoints = whole.checkpoints;
-    this.records = whole.records;
-    this.events = whole.events;
-    this.lock = whole.lock;
-    this.locks = whole.locks;
-    this.transcripts = whole.transcripts;
-    this.tools = whole.tools;
-    this.documents = whole.documents;
-    this.skills = skills;
-    this.artifacts = artifacts;
-    this.deps = deps;
-  }
+/** Only the stores, so that a view gets no other members of a storage. */
+function storesOf(storage: Stores): Stores {
+  const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = storage;
+  return { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
+}
 
-  fenced(lock: Lock): Storage {
-    return this.#again(this.#whole.fenced(lock));
-  }
-
-  /** Scopes do not nest: returns the scope of the whole storage. */
-  scope(name: string): Storage {
-    return this.#whole.scope(name);
-  }
-
-  deleteScope(name: string): Promise<void> {
-    return this.#whole.deleteScope(name);
-  }
-
-  toBootstrapConfig(): BootstrapConfig {
-    return { ...this.#whole.toBootstrapConfig(), scope: this.#scope };
-  }
-
-  deleteKey(agentKey: string): Promise<void> {
-    return this.#whole.deleteKey(agentKey);
-  }
-
-  close(): Promise<void> {
-    return this.#whole.close();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
+/** The base storage with the skills, artifacts and deps of one scope. `rewrap` creates the same view of another base. */
+export function scopedStorage(
+  base: Storage,
+  scope: string,
+  { skills, artifacts, deps }: ScopedStores,
+  rewrap = (other: Storage) => other.scope(scope),
+): Storage {
+  const close = () => base.close();
+  return {
+    ...storesOf(base),
+    skills,
+    artifacts,
+    deps,
+    lock: base.lock,
+    locks: base.locks,
+    fenced: (lock) => rewrap(base.fenced(lock)),
+    // Scopes do not nest: this is a scope of the base.
+    scope: (name) => base.scope(name),
+    deleteScope: (name) => base.deleteScope(name),
+    toBootstrapConfig: () => ({ ...base.toBootstrapConfig(), scope }),
+    deleteKey: (agentKey) => base.deleteKey(agentKey),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 export function checkScope(name: string): string {
@@ -85,30 +52,41 @@ export function checkScope(name: string): string {
   throw new CellaError('INVALID_NAME', 'A scope of a storage must have a name.');
 }
 
-type OwnMembers = 'locks' | 'fenced' | 'scope' | 'deleteScope' | 'toBootstrapConfig' | typeof Symbol.asyncDispose;
-type FencedStores = Omit<Storage, OwnMembers> & {
-  readonly scopes: { of(name: string): ScopedStores; delete(name: string): Promise<void> };
-};
+type FencedStores = Stores &
+  Pick<Storage, 'deleteKey' | 'close'> & {
+    readonly scopes: { of(name: string): ScopedStores; delete(name: string): Promise<void> };
+  };
 
-/** `whole` is the storage that the lock belongs to. */
-export function fencedStorage(whole: Storage, lock: Lock, parts: FencedStores): Storage {
-  const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = parts;
-  const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
+/** `base` is the storage that the lock belongs to. */
+export function fencedStorage(base: Storage, lock: Lock, parts: FencedStores): Storage {
   const close = () => parts.close();
   const own: Storage = {
-    ...stores,
+    ...storesOf(parts),
     lock,
-    locks: whole.locks,
+    locks: base.locks,
     // Applies only to this lock. Locks of other keys are acquired as usual.
-    fenced: (other) => whole.fenced(other),
-    scope: (name) => new ScopedStorage(own, checkScope(name), parts.scopes.of(name)),
+    fenced: (other) => base.fenced(other),
+    scope: (name) => scopedStorage(own, checkScope(name), parts.scopes.of(name)),
     deleteScope: (name) => parts.scopes.delete(checkScope(name)),
-    toBootstrapConfig: () => whole.toBootstrapConfig(),
+    toBootstrapConfig: () => base.toBootstrapConfig(),
     deleteKey: (agentKey) => parts.deleteKey(agentKey),
     close,
     [Symbol.asyncDispose]: close,
   };
   return own;
+}
+
+interface KeyStores extends Pick<Storage, 'events' | 'records'> {
+  readonly checkpoints: { deleteAll(agentKey: string): Promise<void> };
+  readonly transcripts: { deleteAll(agentKey: string): Promise<void> };
+}
+
+/** Deletes the record last, because it is what lists the key. */
+export async function deleteKeyFrom(stores: KeyStores, agentKey: string): Promise<void> {
+  await stores.checkpoints.deleteAll(agentKey);
+  await stores.events.delete(agentKey);
+  await stores.transcripts.deleteAll(agentKey);
+  await stores.records.delete(agentKey);
 }
 
 /** A user's own texts in front of shared ones. Shared texts are read if there is no own text of the name, and never changed. */

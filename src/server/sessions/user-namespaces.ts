@@ -11,7 +11,7 @@ import type { SessionInfo, SessionQuery } from '../../protocol/session-info.ts';
 import { type OpenedNamespaces, openNamespaces } from '../../session/session-namespaces.ts';
 import type { Storage } from '../../storage/contract.ts';
 import { folderName, jsonLength } from '../../storage/validation.ts';
-import { OverlayTextStore, ScopedStorage } from '../../storage/views.ts';
+import { OverlayTextStore, scopedStorage } from '../../storage/views.ts';
 import { isLocalUser, storageKeyOf } from '../ids.ts';
 import type { StoredData } from '../quotas/storage-quota.ts';
 import type { SessionManager } from './session-manager.ts';
@@ -72,8 +72,8 @@ export function userStorage(storage: Storage, ownerId: string): Storage {
   if (isLocalUser(ownerId)) return storage;
   const { skills, artifacts, deps } = storage.scope(ownerId);
   const layered = new OverlayTextStore(skills, storage.skills);
-  const again = (other: Storage) => userStorage(other, ownerId);
-  return new ScopedStorage(storage, ownerId, { skills: layered, artifacts, deps }, again);
+  const rewrap = (other: Storage) => userStorage(other, ownerId);
+  return scopedStorage(storage, ownerId, { skills: layered, artifacts, deps }, rewrap);
 }
 
 /** What a user stores in it, apart from their sessions. */

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 import type { BootstrapConfig, Clock, Lock, Storage } from '../contract.ts';
 import { folderName } from '../validation.ts';
-import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../views.ts';
+import { checkScope, deleteKeyFrom, fencedStorage, type ScopedStores, scopedStorage } from '../views.ts';
 import { FileArtifacts } from './artifact-store.ts';
 import { FileCheckpoints } from './checkpoint-store.ts';
 import { Database } from './database.ts';
@@ -82,14 +82,12 @@ export class FileStorage implements Storage {
 
   /** Needs no checks: a lock ends with its process, so no other process can hold it while this one writes. */
   fenced(lock: Lock): Storage {
-    const { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents } = this;
-    const stores = { checkpoints, records, events, transcripts, tools, skills, artifacts, deps, documents };
     const deleteKey = (agentKey: string) => this.deleteKey(agentKey);
-    return fencedStorage(this, lock, { ...stores, scopes: this.#scopes, deleteKey, close: async () => {} });
+    return fencedStorage(this, lock, { ...this, scopes: this.#scopes, deleteKey, close: async () => {} });
   }
 
   scope(name: string): Storage {
-    return new ScopedStorage(this, checkScope(name), this.#scopes.of(name));
+    return scopedStorage(this, checkScope(name), this.#scopes.of(name));
   }
 
   async deleteScope(name: string): Promise<void> {
@@ -100,11 +98,8 @@ export class FileStorage implements Storage {
     return { type: 'file', path: this.path };
   }
 
-  async deleteKey(agentKey: string): Promise<void> {
-    await this.checkpoints.deleteAll(agentKey);
-    await this.events.delete(agentKey);
-    await this.transcripts.deleteAll(agentKey);
-    await this.records.delete(agentKey);
+  deleteKey(agentKey: string): Promise<void> {
+    return deleteKeyFrom(this, agentKey);
   }
 
   close(): Promise<void> {

@@ -1,7 +1,6 @@
 /** Records, documents and deps: stores with one SQLite row per item. */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import { CellaError } from '../../protocol/errors.ts';
 import { checkPackageName, parseRequirement } from '../../protocol/requirement.ts';
 import {
   checkCollection,
@@ -17,7 +16,6 @@ import {
   readDocument,
 } from '../collection.ts';
 import type {
-  DamagedRecord,
   DepsStore,
   DocumentCondition,
   DocumentField,
@@ -29,16 +27,17 @@ import type {
   StoredDocument,
 } from '../contract.ts';
 import type { SessionRecord } from '../session-record.ts';
-import { type ParsedRecord, parseRecord, recordText } from '../validation.ts';
+import { type FoundRecord, parseRecord, RecordLists, readRecord, recordText } from '../validation.ts';
 import { type Database, keyColumn, type Row, type SqliteConnection, scopeColumn } from './database.ts';
 
 /** How many keys to read at a time. */
 const PAGE = 500;
 
-export class FileRecords implements RecordStore {
+export class FileRecords extends RecordLists implements RecordStore {
   readonly #database: Database;
 
   constructor(database: Database) {
+    super();
     this.#database = database;
   }
 
@@ -47,14 +46,8 @@ export class FileRecords implements RecordStore {
       db.get('SELECT record FROM records WHERE agent = ?', keyColumn(agentKey)),
     );
     if (!row) return undefined;
-    const parsed = parseRecord(String(row.record));
-    if ('record' in parsed) return parsed.record;
-    throw new CellaError(
-      'STORAGE_FAILED',
-      `Cannot read the record of agent key ${JSON.stringify(agentKey)} in ${this.#database.path}: ${parsed.reason}. ` +
-        'Use the version of Cella that wrote it, or delete the key and its data.',
-      { details: { agentKey, path: this.#database.path } },
-    );
+    const { path } = this.#database;
+    return readRecord(String(row.record), agentKey, path, { path });
   }
 
   async put(agentKey: string, record: SessionRecord): Promise<void> {
@@ -68,18 +61,6 @@ export class FileRecords implements RecordStore {
     );
   }
 
-  async *list({ which }: ListRecords = {}): AsyncGenerator<SessionRecord> {
-    for await (const { parsed } of this.#all(which)) if ('record' in parsed) yield parsed.record;
-  }
-
-  async damaged(): Promise<DamagedRecord[]> {
-    const damaged: DamagedRecord[] = [];
-    for await (const { agentKey, parsed } of this.#all()) {
-      if ('reason' in parsed) damaged.push({ agentKey, reason: parsed.reason });
-    }
-    return damaged;
-  }
-
   async delete(agentKey: string): Promise<boolean> {
     const changes = await this.#database.writeDurably((db) =>
       db.run('DELETE FROM records WHERE agent = ?', keyColumn(agentKey)),
@@ -87,7 +68,7 @@ export class FileRecords implements RecordStore {
     return changes > 0;
   }
 
-  async *#all(which: ListRecords['which'] = () => true): AsyncGenerator<{ agentKey: string; parsed: ParsedRecord }> {
+  protected async *all(which: ListRecords['which'] = () => true): AsyncGenerator<FoundRecord> {
     const rows = 'SELECT rowid AS number, agent FROM records WHERE rowid > ? ORDER BY rowid LIMIT ?';
     for (let [after, more] = [0, true]; more; ) {
       const page = await this.#database.read((db) => [...db.iterate(rows, after, PAGE)]);

@@ -1,7 +1,7 @@
 /** RedisStorage: one prefix in a Redis server, which several machines can share. */
 
 import type { BootstrapConfig, Clock, Lock, Storage } from '../contract.ts';
-import { checkScope, fencedStorage, ScopedStorage, type ScopedStores } from '../views.ts';
+import { checkScope, deleteKeyFrom, fencedStorage, type ScopedStores, scopedStorage } from '../views.ts';
 import { RedisArtifacts } from './artifact-store.ts';
 import { RedisCheckpoints } from './checkpoint-store.ts';
 import { problemsOf, RedisConnection } from './connection.ts';
@@ -94,11 +94,8 @@ class RedisStores {
     this.scopes = new RedisScopes(context);
   }
 
-  async deleteKey(agentKey: string): Promise<void> {
-    await this.checkpoints.deleteAll(agentKey);
-    await this.events.delete(agentKey);
-    await this.transcripts.deleteAll(agentKey);
-    await this.records.delete(agentKey);
+  deleteKey(agentKey: string): Promise<void> {
+    return deleteKeyFrom(this, agentKey);
   }
 
   /** Drops unfinished writes. */
@@ -148,7 +145,7 @@ export class RedisStorage extends RedisStores implements Storage {
   }
 
   scope(name: string): Storage {
-    return new ScopedStorage(this, checkScope(name), this.scopes.of(name));
+    return scopedStorage(this, checkScope(name), this.scopes.of(name));
   }
 
   async deleteScope(name: string): Promise<void> {

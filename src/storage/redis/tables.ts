@@ -9,7 +9,6 @@ import { CellaError } from '../../protocol/errors.ts';
 import { checkName } from '../../protocol/namespace-models.ts';
 import { checkPackageName, parseRequirement } from '../../protocol/requirement.ts';
 import type {
-  DamagedRecord,
   DepsStore,
   ListRecords,
   NewTranscript,
@@ -21,7 +20,7 @@ import type {
 } from '../contract.ts';
 import type { SessionRecord } from '../session-record.ts';
 import { readTranscript, writeTranscript } from '../transcript-text.ts';
-import { checkText, type ParsedRecord, parseRecord, recordText } from '../validation.ts';
+import { checkText, type FoundRecord, parseRecord, RecordLists, readRecord, recordText } from '../validation.ts';
 import {
   type ChunkedBlob,
   expiredError,
@@ -58,11 +57,12 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `);
 
-export class RedisRecords implements RecordStore {
+export class RedisRecords extends RecordLists implements RecordStore {
   readonly #context: RedisContext;
   readonly #keys: readonly [texts: string, order: string, count: string];
 
   constructor(context: RedisContext) {
+    super();
     this.#context = context;
     this.#keys = [context.keys.of('records'), context.keys.of('records-order'), context.keys.of('records-count')];
   }
@@ -71,14 +71,7 @@ export class RedisRecords implements RecordStore {
     const { redis } = this.#context;
     const text = asTextIfAny(await redis.send('HGET', this.#keys[0], quoted(agentKey)));
     if (text === undefined) return undefined;
-    const parsed = parseRecord(text);
-    if ('record' in parsed) return parsed.record;
-    throw new CellaError(
-      'STORAGE_FAILED',
-      `Cannot read the record of agent key ${JSON.stringify(agentKey)} in Redis at ${redis.address.where}: ${parsed.reason}. ` +
-        'Use the version of Cella that wrote it, or delete the key and its data.',
-      { details: { agentKey } },
-    );
+    return readRecord(text, agentKey, `Redis at ${redis.address.where}`);
   }
 
   async put(agentKey: string, record: SessionRecord): Promise<void> {
@@ -86,23 +79,11 @@ export class RedisRecords implements RecordStore {
     await this.#context.redis.run(PUT_RECORD, this.#keys, [quoted(agentKey), text]);
   }
 
-  async *list({ which }: ListRecords = {}): AsyncGenerator<SessionRecord> {
-    for await (const { parsed } of this.#all(which)) if ('record' in parsed) yield parsed.record;
-  }
-
-  async damaged(): Promise<DamagedRecord[]> {
-    const damaged: DamagedRecord[] = [];
-    for await (const { agentKey, parsed } of this.#all()) {
-      if ('reason' in parsed) damaged.push({ agentKey, reason: parsed.reason });
-    }
-    return damaged;
-  }
-
   async delete(agentKey: string): Promise<boolean> {
     return asNumber(await this.#context.redis.run(DELETE_RECORD, this.#keys, [quoted(agentKey)])) > 0;
   }
 
-  async *#all(which: ListRecords['which'] = () => true): AsyncGenerator<{ agentKey: string; parsed: ParsedRecord }> {
+  protected async *all(which: ListRecords['which'] = () => true): AsyncGenerator<FoundRecord> {
     const { redis } = this.#context;
     const fields: string[] = [];
     for await (const field of readOrder(redis, this.#keys[1])) {
