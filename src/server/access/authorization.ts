@@ -1,6 +1,6 @@
 /** What a principal may do: scopes, and rights to a session by ownership, share or the admin role. */
 
-import type { Right, Role, Scope, Share } from '../../protocol/access-models.ts';
+import type { Quotas, Right, Role, Scope, Share } from '../../protocol/access-models.ts';
 import { rights, roles } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { UserStore } from './user-store.ts';
@@ -16,6 +16,8 @@ export interface Principal {
   /** The scopes that both the role and the token or login allow. */
   readonly scopes: readonly Scope[];
   readonly authMethod: AuthMethod;
+  /** The limits of its user at the time of the request, if they were read with it. */
+  readonly quotas?: Quotas | undefined;
 }
 
 /** How the principal authenticated. `id` is not secret: it is shown, and is the key of the rate limit. */
@@ -106,13 +108,14 @@ export async function principalOf(
   if (user.disabled) {
     throw unauthenticated(`The user ${user.name} is disabled.`, 'Ask an admin, who can run `cella users enable NAME`.');
   }
-  const { id, name, role } = user;
+  const { id, name, role, quotas } = user;
   return {
     userId: id,
     userName: name,
     role,
     scopes: scopesOf(role).filter((scope) => scopes.includes(scope)),
     authMethod,
+    quotas,
   };
 }
 

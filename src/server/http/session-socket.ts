@@ -157,7 +157,7 @@ export class SessionSocket {
     switch (frame.type) {
       case 'execute': {
         if (service.draining.aborted) throw drainingError();
-        await admitExecution(service, await service.sessions.get(session.id));
+        await admitExecution(service, await service.sessions.get(session.id), principal);
         const { type, id, code, ...options } = frame;
         const handle = await session.execute(code, { ...omitUndefined(options), by });
         const { id: execution, replayed, isStored, started } = handle;

@@ -10,6 +10,7 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { SessionApi } from '../../session/api.ts';
 import { serverDefaults } from '../../settings/server-config.ts';
 import type { AccessControl } from '../access/access-control.ts';
+import type { Principal } from '../access/authorization.ts';
 import type { UserStore } from '../access/user-store.ts';
 import type { ServerContext } from '../http/server-context.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
@@ -48,9 +49,10 @@ export class UserQuotas {
     this.#elapsed = elapsed;
   }
 
-  /** The user's limits, with the server's limits as defaults. */
-  async limitsOf(userId: string): Promise<Quotas> {
-    const user = await this.#users.find(userId);
+  /** The user's limits, with the server's limits as defaults. `caller`: of this request, whose user need not be read again. */
+  async limitsOf(userId: string, caller?: Principal): Promise<Quotas> {
+    const known = caller?.userId === userId && caller.quotas !== undefined;
+    const user = known ? caller : await this.#users.find(userId);
     if (!user) throw new CellaError('NOT_FOUND', `There is no user ${JSON.stringify(userId.slice(0, 100))}.`);
     return { ...this.#defaults, ...user.quotas };
   }
@@ -195,10 +197,11 @@ export class KernelQuota {
 export async function admitExecution(
   { access, kernels, storageQuota }: Pick<ServerContext, 'access' | 'kernels' | 'storageQuota'>,
   info: SessionInfo,
+  caller?: Principal,
 ): Promise<void> {
   const { ownerId } = info;
   // Read once: this is part of every execution.
-  const limits = await access.quotas.limitsOf(ownerId);
+  const limits = await access.quotas.limitsOf(ownerId, caller);
   await access.quotas.countExecution(ownerId, limits);
   await kernels.admit(info);
   await storageQuota.admit(ownerId, 1, limits);

@@ -8,12 +8,18 @@ import { ServerSession } from './server-session.ts';
 import { type SessionDefinition, type SessionDefinitions, toSessionInfo } from './session-definitions.ts';
 import type { SessionServices } from './session-types.ts';
 
+interface OpenSession {
+  readonly opening: Promise<ServerSession>;
+  /** The session, once it is open. */
+  opened?: ServerSession;
+  /** When it was last used. */
+  usedAt: number;
+}
+
 export class OpenSessions {
   readonly #services: SessionServices;
   readonly #definitions: SessionDefinitions;
-  readonly #open = new Map<string, Promise<ServerSession>>();
-  /** When it was last used. */
-  readonly #usedAt = new Map<string, number>();
+  readonly #open = new Map<string, OpenSession>();
   readonly #closing = new Map<string, Promise<void>>();
   #stopped = false;
 
@@ -29,7 +35,13 @@ export class OpenSessions {
   /** Undefined if it is not open, or could not be opened. */
   async find(id: string): Promise<ServerSession | undefined> {
     await this.#closing.get(id);
-    return await this.#open.get(id)?.catch(() => undefined);
+    return await this.#open.get(id)?.opening.catch(() => undefined);
+  }
+
+  /** The session, if it is open, and its definition is known without reading storage. */
+  findCurrent(id: string): ServerSession | undefined {
+    const session = this.#open.get(id)?.opened;
+    return session?.storedDefinition?.life === 'present' ? session : undefined;
   }
 
   /** `state`: as another server reports it. */
@@ -40,11 +52,14 @@ export class OpenSessions {
 
   /** Opens it if needed. */
   async get(id: string): Promise<ServerSession> {
-    if (this.#open.has(id)) this.#usedAt.set(id, performance.now());
-    const definition = this.#open.has(id) ? undefined : await this.#definitions.get(id);
     const known = this.#open.get(id);
-    if (known || !definition) return await (known ?? this.get(id));
-    return await this.openNew(definition);
+    if (known) {
+      known.usedAt = performance.now();
+      return await known.opening;
+    }
+    const definition = await this.#definitions.get(id);
+    // Another caller may have opened it meanwhile.
+    return await (this.#open.get(id)?.opening ?? this.openNew(definition));
   }
 
   /** Opens a session that is not open. */
@@ -55,9 +70,14 @@ export class OpenSessions {
     const closed = this.#closing.get(id);
     const open = () => ServerSession.open(this.#services, definition);
     const opening = closed ? closed.then(open) : open();
-    this.#usedAt.set(id, performance.now());
-    this.#open.set(id, opening);
-    opening.catch(() => this.remove(id)); // its callers get the error
+    const entry: OpenSession = { opening, usedAt: performance.now() };
+    this.#open.set(id, entry);
+    opening.then(
+      (session) => {
+        entry.opened = session;
+      },
+      () => this.remove(id), // its callers get the error
+    );
     return await opening;
   }
 
@@ -66,16 +86,17 @@ export class OpenSessions {
   }
 
   /** Includes sessions that are still opening. */
-  get openings(): Iterable<Promise<ServerSession>> {
-    return this.#open.values();
+  get openings(): Promise<ServerSession>[] {
+    return [...this.#open.values()].map(({ opening }) => opening);
   }
 
   /** Closes sessions that were not used in this time, and that have no kernel, no reader and no work. */
   async closeUnused(afterMs: number): Promise<void> {
-    for await (const [id, opening] of inSlices([...this.#open])) {
-      const session = this.#isOld(id, afterMs) ? await opening.catch(() => undefined) : undefined; // its callers get the error
+    const isOld = ({ usedAt }: OpenSession) => performance.now() - usedAt >= afterMs;
+    for await (const [id, entry] of inSlices([...this.#open])) {
+      const { opened: session } = entry;
       // No await until it is out of the map: a caller who asks now opens it again, after it is closed.
-      if (!session?.isUnused || !this.#isOld(id, afterMs) || this.#open.get(id) !== opening || this.#stopped) continue;
+      if (!session?.isUnused || !isOld(entry) || this.#open.get(id) !== entry || this.#stopped) continue;
       this.remove(id);
       const closing = session.close(closedAsUnused()).catch(() => {}); // storage fails: its lock expires
       this.#closing.set(id, closing);
@@ -84,27 +105,22 @@ export class OpenSessions {
     }
   }
 
-  #isOld(id: string, afterMs: number): boolean {
-    return performance.now() - (this.#usedAt.get(id) ?? 0) >= afterMs;
-  }
-
   /** Without sessions that could not be opened. */
   async all(): Promise<ServerSession[]> {
     await Promise.all(this.#closing.values());
-    const all = await Promise.allSettled(this.#open.values());
+    const all = await Promise.allSettled(this.openings);
     return all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 
   /** It is closed or deleted: the next caller opens it again. */
   remove(id: string): void {
     this.#open.delete(id);
-    this.#usedAt.delete(id);
   }
 
   /** Another server has taken it over: requests are forwarded there. */
   async removeLost(session: ServerSession): Promise<void> {
     const known = this.#open.get(session.id);
-    const current = await known?.catch(() => undefined); // another one
+    const current = await known?.opening.catch(() => undefined); // another one
     if (current === session && this.#open.get(session.id) === known) this.remove(session.id);
   }
 

@@ -118,7 +118,7 @@ export class RetentionTimer {
   }
 
   async #sweep(): Promise<void> {
-    for (const opening of [...this.#open.openings]) {
+    for (const opening of this.#open.openings) {
       if (this.#ended) return;
       await giveWay();
       // If storage fails, the next round tries again.

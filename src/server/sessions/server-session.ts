@@ -152,6 +152,11 @@ export class ServerSession {
     return this.#definition.value;
   }
 
+  /** The stored definition, if it is known without reading storage: only the owner of a session changes it. */
+  get storedDefinition(): SessionDefinition | undefined {
+    return this.#ending.isOwner && this.#definition.isStored ? this.#definition.value : undefined;
+  }
+
   get state(): SessionInfo['state'] {
     if (this.#executions.running !== undefined) return 'running';
     return this.#lease.isLive ? 'idle' : 'hibernated';
@@ -167,7 +172,7 @@ export class ServerSession {
     return this.#executions.queued;
   }
 
-  async info(): Promise<SessionInfo> {
+  info(): SessionInfo {
     return toSessionInfo(this.definition, this);
   }
 
@@ -269,7 +274,7 @@ export class ServerSession {
   /** What a runner for its agent is made from. Starts no kernel. */
   async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
-    const made = await runnerSpecOf(this.#services, this.definition, await this.info());
+    const made = await runnerSpecOf(this.#services, this.definition, this.info());
     const onNetworkDenied: RunnerSpec['onNetworkDenied'] = (attempt, turn) => {
       this.#log.add({ type: 'network_denied', ...attempt, turn });
       this.#services.refused(this.definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });

@@ -66,7 +66,7 @@ export class SessionCreation {
       if (!there) {
         const opened = await open.get(definition.id);
         await opened.logStateChange('created', { by: ownerId });
-        return { session: await opened.info(), created: true };
+        return { session: opened.info(), created: true };
       }
       if (there.life === 'present') {
         checkSameSettings(there, definition, wanted);

@@ -244,6 +244,7 @@ function sessionSettings({ settings }: Pick<SessionDefinition, 'settings'>): Ses
 /** The definition of an open session as it is now. */
 export class CurrentDefinition {
   #value: SessionDefinition;
+  #isStored = true;
   #updating: Promise<void> = Promise.resolve();
 
   constructor(value: SessionDefinition) {
@@ -254,6 +255,11 @@ export class CurrentDefinition {
     return this.#value;
   }
 
+  /** False while a change is written, and after one failed: storage may have it or not. */
+  get isStored(): boolean {
+    return this.#isStored;
+  }
+
   /** With all defaults. */
   get settings(): SessionInfo['settings'] {
     return sessionSettings(this.#value);
@@ -262,7 +268,9 @@ export class CurrentDefinition {
   /** Changes are applied one after the other. */
   async update(change: () => Promise<SessionDefinition>): Promise<void> {
     const updated = this.#updating.then(async () => {
+      this.#isStored = false;
       this.#value = await change();
+      this.#isStored = true;
     });
     this.#updating = updated.catch(() => {}); // its caller gets the error
     await updated;

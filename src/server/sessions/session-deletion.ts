@@ -42,9 +42,11 @@ export class SessionDeletion {
   }
 
   async delete(id: string): Promise<void> {
-    const { definition, storage } = await this.#open.get(id);
+    const session = await this.#open.get(id);
+    const { definition, storage } = session;
     await this.#checkUnshared(definition);
-    await this.#definitions.update(id, (there) => ({ ...there, life: 'deleting' }), storage.documents);
+    const begin = (there: SessionDefinition): SessionDefinition => ({ ...there, life: 'deleting' });
+    await session.applyDefinition(() => this.#definitions.update(id, begin, storage.documents));
     await this.erase(definition);
   }
 
@@ -96,8 +98,11 @@ export class SessionDeletion {
     } catch (error) {
       const stay = (there: SessionDefinition): SessionDefinition =>
         there.life === 'deleting' ? { ...there, life: 'present' } : there;
-      if (error instanceof CellaError && error.code === 'SESSION_CONFLICT')
-        await this.#definitions.update(definition.id, stay);
+      if (error instanceof CellaError && error.code === 'SESSION_CONFLICT') {
+        const update = () => this.#definitions.update(definition.id, stay);
+        const session = await this.#open.find(definition.id);
+        await (session ? session.applyDefinition(update) : update());
+      }
       throw error;
     }
   }

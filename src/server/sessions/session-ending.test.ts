@@ -52,7 +52,7 @@ test('a session that was changed or deleted before its lock was acquired is in i
   onTestFinished(() => later.close());
   const written = (await storage.documents.get('sessions', session.id))?.value;
   change = async ({ documents }) => documents.put('sessions', session.id, Object.assign({ name: 'other' }, written));
-  expect(await (await later.open(session.id)).info()).toMatchObject({ id: session.id, name: 'other' });
+  expect((await later.open(session.id)).info()).toMatchObject({ id: session.id, name: 'other' });
   await later.close();
   const last = await SessionManager.open({ storage, dataDir });
   onTestFinished(() => last.close());

@@ -44,6 +44,11 @@ export class SessionEnding {
     return this.#why;
   }
 
+  /** Whether it is open, and no other server can have the session. */
+  get isOwner(): boolean {
+    return this.#why === undefined && this.#parts.lock.held;
+  }
+
   /** From now on, losing the lock ends the session. */
   watchLock(): void {
     const { lock } = this.#parts;

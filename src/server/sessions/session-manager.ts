@@ -166,7 +166,8 @@ export class SessionManager implements AsyncDisposable {
   }
 
   async get(id: string): Promise<SessionInfo> {
-    return await this.#open.describe(await this.#definitions.get(id));
+    const session = this.#open.findCurrent(id);
+    return session ? session.info() : await this.#open.describe(await this.#definitions.get(id));
   }
 
   async find(ownerId: string, agentKey: string): Promise<SessionInfo | undefined> {
@@ -183,7 +184,7 @@ export class SessionManager implements AsyncDisposable {
     };
     await session.applyDefinition(() => this.#definitions.update(id, apply, session.storage.documents));
     await session.logStateChange('updated', { by });
-    return await session.info();
+    return session.info();
   }
 
   /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and last the session. */
@@ -193,7 +194,7 @@ export class SessionManager implements AsyncDisposable {
 
   /** Another session of this user with the same memory, in the same workspace. */
   async fork(id: string, ownerId: string, wanted: NewFork): Promise<SessionInfo> {
-    return await (await this.#creations.fork(id, ownerId, wanted)).info();
+    return (await this.#creations.fork(id, ownerId, wanted)).info();
   }
 
   /** From now on, the code of a fork of another user's session may use what belongs to its own user. */
@@ -201,7 +202,7 @@ export class SessionManager implements AsyncDisposable {
     this.#checkRunning();
     const { unconfirmed } = await this.#definitions.get(id);
     const session = await this.#open.get(id);
-    if (!unconfirmed) return await session.info();
+    if (!unconfirmed) return session.info();
     // The fork leaves the sandbox that it shares with its parent, whose code could otherwise change the fork's kernel.
     await session.leaveSharedEnvironment();
     const confirmed = ({ unconfirmed: _, ...there }: SessionDefinition): SessionDefinition => ({
@@ -211,7 +212,7 @@ export class SessionManager implements AsyncDisposable {
     await session.applyDefinition(() => this.#definitions.update(id, confirmed, session.storage.documents));
     await session.refreshPackages().catch(() => {}); // it is confirmed; its next kernel has them
     await session.logStateChange('confirmed', { by });
-    return await session.info();
+    return session.info();
   }
 
   /**

@@ -228,7 +228,7 @@ export class TurnExecutor {
       );
       const result = await agents.run({
         session,
-        info: await session.info(),
+        info: session.info(),
         id: turn.id,
         userId: record.by,
         agent: record.agent,

@@ -165,7 +165,7 @@ describe.each(['file', 'redis'] as const)('sessions in %s storage', (kind) => {
     await execute(serverSession, 'x = 5');
     const slept = await next(serverSession, 'session_state', 1);
     expect(slept.change).toBe('hibernated');
-    expect((await serverSession.info()).state).toBe('hibernated');
+    expect(serverSession.info().state).toBe('hibernated');
     expect((await execute(serverSession, 'x')).result).toMatchObject({ value: 5, resumed: { lost: [] } });
   });
 

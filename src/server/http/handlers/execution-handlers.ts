@@ -25,7 +25,7 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
       const form = negotiateFormat(context.req.header('accept'));
       using place = new DisposableStack();
       if (form !== 'json') place.use(service.followers.enter(principal, form));
-      await admitExecution(service, info);
+      await admitExecution(service, info, principal);
       const session = await sessions.open(info.id);
       // By default, the code continues if the client disconnects.
       const gone = stopWhenGone ? new AbortController() : undefined;
@@ -85,7 +85,7 @@ export function terminalHandlers(service: ServerContext): Handlers<typeof termin
       using place = new DisposableStack();
       place.use(open.enter(id));
       place.use(followers.enter(principal, 'terminal'));
-      await admitExecution(service, info);
+      await admitExecution(service, info, principal);
       // Checked last: a client whose upgrade was refused repeats it as a plain request to learn the reason.
       if (!upgrade) throw new CellaError('INVALID_REQUEST', 'This is a WebSocket: request an upgrade.');
       const session = await sessions.open(id);
