@@ -1,6 +1,7 @@
 /** Parses JSON that Cella itself wrote, in slices, so that a large text does not block the event loop. */
 
 import { setImmediate as turn } from 'node:timers/promises';
+import { setEntry } from './values.ts';
 
 /** Texts of up to this many bytes are parsed in one step. */
 const SMALL = 128 * 1024;
@@ -53,13 +54,13 @@ class OwnJsonReader {
       return items;
     }
     if (first === OPEN_OBJECT) {
-      const members: [string, unknown][] = [];
+      const dict: Record<string, unknown> = {};
       while (this.#hasNext(CLOSE_OBJECT)) {
         const name = yield* this.#string();
         this.#at += 1;
-        members.push([name, yield* this.value()]);
+        setEntry(dict, name, yield* this.value());
       }
-      return Object.fromEntries(members);
+      return dict;
     }
     const from = this.#at;
     while (this.#at < this.#text.length && !this.#isEnd()) this.#at += 1;

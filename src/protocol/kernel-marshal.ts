@@ -1,5 +1,6 @@
 /** Python values between host and kernel: the part of marshal version 2 that both sides use, read with every length checked. */
 
+import { setEntry } from '../lib/values.ts';
 import { FrameError, KernelLimit } from './kernel-frames.ts';
 import { PyObject, type PyValue } from './py-values.ts';
 
@@ -166,11 +167,7 @@ class MarshalReader {
       this.#count(1);
       const name = this.value(depth + 1);
       if (typeof name !== 'string') throw new FrameError('a dict with a key that is not text');
-      const value = this.value(depth + 1);
-      // `__proto__` must become a key like any other.
-      if (name === '__proto__')
-        Object.defineProperty(record, name, { value, enumerable: true, configurable: true, writable: true });
-      else record[name] = value;
+      setEntry(record, name, this.value(depth + 1));
     }
     this.offset++;
     return record;

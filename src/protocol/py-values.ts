@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod';
+import { setEntry } from '../lib/values.ts';
 
 /** A Python object that has no JavaScript form, or is too large: the name of its type, and its repr. */
 export class PyObject {
@@ -50,7 +51,9 @@ export function valueToJson(value: PyValue): unknown {
   if (value instanceof PyObject) return value.toJSON();
   if (Array.isArray(value)) return value.map(valueToJson);
   if (value !== null && typeof value === 'object') {
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, valueToJson(item)]));
+    const dict: { [name: string]: unknown } = {};
+    for (const [name, item] of Object.entries(value)) setEntry(dict, name, valueToJson(item));
+    return dict;
   }
   return value;
 }
@@ -101,10 +104,7 @@ function objectToWire(value: Extract<PyValue, object | null>): WireValue {
   // Key by key: creating a list of all keys first would double the time for a dict with many keys.
   const dict: { [name: string]: WireValue } = {};
   for (const name in value) {
-    const item = valueToWire(value[name] as PyValue);
-    if (name === '__proto__')
-      Object.defineProperty(dict, name, { value: item, enumerable: true, configurable: true, writable: true });
-    else dict[name.startsWith('$') ? `$${name}` : name] = item;
+    setEntry(dict, name.startsWith('$') ? `$${name}` : name, valueToWire(value[name] as PyValue));
   }
   return dict;
 }
@@ -149,7 +149,7 @@ export function valueFromWire(value: unknown): PyValue {
   const entries = Object.entries(Dict.parse(value));
   const [first] = entries;
   if (entries.length === 1 && first && /^\$[^$]/.test(first[0])) return special.parse(value);
-  return Object.fromEntries(
-    entries.map(([name, item]) => [name.startsWith('$$') ? name.slice(1) : name, valueFromWire(item)]),
-  );
+  const dict: { [name: string]: PyValue } = {};
+  for (const [name, item] of entries) setEntry(dict, name.startsWith('$$') ? name.slice(1) : name, valueFromWire(item));
+  return dict;
 }

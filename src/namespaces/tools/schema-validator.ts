@@ -12,6 +12,7 @@ import type {
 } from '@modelcontextprotocol/client';
 import { CfWorkerJsonSchemaValidator } from '@modelcontextprotocol/client/validators/cf-worker';
 import { workedMs } from '../../lib/event-loop.ts';
+import { setEntry } from '../../lib/values.ts';
 
 /** The most characters of all keys and texts, plus one per value. A single step on a text cannot be stopped. */
 const MOST_LETTERS = 256 * 1024;
@@ -68,16 +69,15 @@ function withoutPatterns(schema: unknown, left: { letters: number }): unknown {
   left.letters -= typeof schema === 'string' ? schema.length + 1 : 1;
   if (left.letters < 0) return undefined;
   if (typeof schema !== 'object' || schema === null) return schema;
-  const kept: [string, unknown][] = [];
+  const kept: Record<string, unknown> = {};
   for (const key in schema) {
     left.letters -= key.length;
     const value: unknown = Reflect.get(schema, key);
     if (isPattern(key, value)) continue;
-    kept.push([key, key === 'patternProperties' ? { '': true } : withoutPatterns(value, left)]);
+    setEntry(kept, key, key === 'patternProperties' ? { '': true } : withoutPatterns(value, left));
     if (left.letters < 0) return undefined;
   }
-  // Not an assignment, as a key may be `__proto__`.
-  return Array.isArray(schema) ? kept.map(([, value]) => value) : Object.fromEntries(kept);
+  return Array.isArray(schema) ? Object.values(kept) : kept;
 }
 
 /** The validator treats a list with one text as that text. */

@@ -1,7 +1,7 @@
 /** Output of programs and servers as values for Python: JSON that keeps all digits, and bounded text. */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import { messageOf } from '../../lib/values.ts';
+import { messageOf, setEntry } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 
@@ -146,10 +146,7 @@ class JsonTextReader {
     const open = this.#open.at(-1);
     if (open === undefined) this.value = value;
     else if ('list' in open) open.list.push(value);
-    // `__proto__` must become a key like any other.
-    else if (open.name === '__proto__')
-      Object.defineProperty(open.dict, open.name, { value, enumerable: true, configurable: true, writable: true });
-    else open.dict[open.name] = value;
+    else setEntry(open.dict, open.name, value);
   }
 
   #string(): string {
