@@ -59,12 +59,11 @@ describe('the pages', () => {
 
 /** Words of the glossary's last column that mean nothing else here. */
 const RETIRED =
-  /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|(?<!lighthouse )keeper|(?<!three )\bquarters|mourn|enclos(ure|ed)|\btwin|attendant|approver|\bwish|patience|tenant|\bhosted\b/i;
+  /lodging|lifeline|vigil|staff|curtain|shelf|\bdesk\b|(?<!lighthouse )keeper|(?<!three )\bquarters|mourn|enclos(ure|ed)|\btwin|attendant|approver|\bwish|patience|tenant|\bhosted\b|door|\battends\b/i;
 /** Threads and processes can be daemons, and stored data keeps its names: files, collections and locks. */
 const DAEMON = /(?<!\\0)daemon(?!\.(json|log|sock)|s?'|-secrets'|=True|s live)/i;
-/** Only in code: people are told things, and text has placeholders. */
-const RETIRED_IN_CODE =
-  /\b(told|heard|heed|woken|asleep)\b|silence|unheard|heardAt|wasHeard|(?<!place)holder|deleteAgent/i;
+/** Only in code, also inside of names: people are told things, and text has placeholders. */
+const RETIRED_IN_CODE = /[tT]old|[hH]eard|[hH]eed|[wW]oken|[aA]sleep|[sS]ilence|(?<![pP]lace)[hH]older|deleteAgent/;
 /** These read names that are stored. */
 const STORED_NAMES =
   /^(server\/(events\/event-stream|data-folder|run-server|permissions\/permission-records)|protocol\/server-info|storage\/(file|redis)\/(database|locks))\.ts$/;

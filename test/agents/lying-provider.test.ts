@@ -1,7 +1,7 @@
 /** Modes by their effect, against a provider that lies: in the places of a root host, and in both key modes. */
 
 import { everything } from '../support/run/depth.ts';
-import { lyingProvider, lyingProviderOfAdapter } from './lies.ts';
+import { lyingProvider, lyingProviderOfAdapter } from './lying-provider-tests.ts';
 
 lyingProvider('behind the gateway', { keys: 'gateway', executor: 'subprocess', shows: 'everything' });
 lyingProvider('with its key just in time', { keys: 'just-in-time', executor: 'subprocess', shows: 'everything' });

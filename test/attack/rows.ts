@@ -25,18 +25,18 @@ import { fileRows } from './files.ts';
 import { gatewayRows } from './gateway.ts';
 import { httpRows } from './http.ts';
 import { kernelRows } from './kernel.ts';
+import { kernelMessageRows } from './kernel-messages.ts';
 import { limitRows } from './limits.ts';
 import { namespaceRows } from './namespaces.ts';
 import { proxyRows } from './proxy.ts';
 import type { Row } from './row.ts';
-import { speechRows } from './speech.ts';
 import { websocketRows } from './websocket.ts';
 
 export const rows: readonly Row[] = [
   ...kernelRows,
   ...limitRows,
   ...accessRows,
-  ...speechRows,
+  ...kernelMessageRows,
   ...httpRows,
   ...websocketRows,
   ...gatewayRows,

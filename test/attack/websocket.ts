@@ -86,7 +86,7 @@ function frame(opcode: number, payload: Buffer, { fin = true, mask = true, bits 
   return Buffer.concat([Buffer.from(head), length, ...(mask ? [Buffer.alloc(4)] : []), payload]);
 }
 
-const doors: Row[] = [
+const handshakes: Row[] = [
   row(
     'opens another user’s session',
     OPENED,
@@ -299,4 +299,4 @@ const frames: Row[] = [
   }),
 ];
 
-export const websocketRows: readonly Row[] = [...doors, ...frames];
+export const websocketRows: readonly Row[] = [...handshakes, ...frames];

@@ -147,7 +147,7 @@ export class World implements AsyncDisposable {
   readonly stack = new AsyncDisposableStack();
   readonly #options: TestServerOptions;
   #server: Started | undefined;
-  #pulse: Worker | undefined;
+  #healthProbe: Worker | undefined;
   #idleStallMs = 0;
   #outside = '';
   #memoryMb = 0;
@@ -277,8 +277,10 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
     const { url, token, socketPath } = JSON.parse(String(line));
     this.secrets["the admin's token"] = token;
     this.#server = { child, url, socketPath };
-    this.#pulse = new Worker(new URL('pulse.mjs', import.meta.url), { workerData: { url, pid: child.pid } });
-    this.#pulse.unref();
+    this.#healthProbe = new Worker(new URL('health-probe.mjs', import.meta.url), {
+      workerData: { url, pid: child.pid },
+    });
+    this.#healthProbe.unref();
   }
 
   /**
@@ -294,7 +296,7 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
   }
 
   async #stop(): Promise<ServerEnd> {
-    await this.#pulse?.terminate();
+    await this.#healthProbe?.terminate();
     const { child } = this.#running;
     this.#server = undefined;
     if (child.exitCode === null && child.signalCode === null) {
@@ -332,9 +334,9 @@ artifacts.save('diary', ${quoted("the neighbour's artifact")})`;
 
   /** The longest that anybody had to wait for the server, and the most memory that it had, since the last call. */
   async pulse(): Promise<{ readonly longestMs: number; readonly mostMb: number }> {
-    if (!this.#pulse) return { longestMs: 0, mostMb: 0 };
-    const answer = once(this.#pulse, 'message');
-    this.#pulse.postMessage('tell');
+    if (!this.#healthProbe) return { longestMs: 0, mostMb: 0 };
+    const answer = once(this.#healthProbe, 'message');
+    this.#healthProbe.postMessage('tell');
     return (await answer)[0];
   }
 

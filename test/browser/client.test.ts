@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type * as api from '../../src/client/index.ts';
-import { Browsed, within } from './browsed.ts';
+import { BrowserTest, within } from './browser-test.ts';
 
 /** What the scripts of the page find there. */
 declare const cella: typeof api;
@@ -10,14 +10,14 @@ declare const location: { readonly origin: string };
 declare const cut: () => Promise<void>;
 declare const restart: () => Promise<void>;
 
-let browsed: Browsed;
+let browserTest: BrowserTest;
 beforeAll(async () => {
-  browsed = await Browsed.start();
+  browserTest = await BrowserTest.start();
 });
-afterAll(() => browsed?.[Symbol.asyncDispose]());
+afterAll(() => browserTest?.[Symbol.asyncDispose]());
 
 it('works with only the cookie: values, input, streams, bytes, a terminal, and error codes', async () => {
-  const page = await browsed.loggedIn();
+  const page = await browserTest.loggedIn();
   const opened: string[] = [];
   page.on('Network.webSocketCreated', ({ url }) => opened.push(String(url)));
   const seen = await within(page, async () => {
@@ -58,8 +58,8 @@ it('works with only the cookie: values, input, streams, bytes, a terminal, and e
 });
 
 it('gets each event exactly once, even if connections break in the middle of a stream', async () => {
-  const page = await browsed.loggedIn();
-  await page.offer('cut', () => browsed.proxy.cut());
+  const page = await browserTest.loggedIn();
+  await page.offer('cut', () => browserTest.proxy.cut());
   const after: number[] = [];
   page.on('Network.webSocketCreated', ({ url }) => after.push(Number(new URL(String(url)).searchParams.get('after'))));
   const seen = await within(page, async () => {
@@ -106,8 +106,8 @@ it('gets each event exactly once, even if connections break in the middle of a s
 });
 
 it('keeps its login, its session and its events when the server restarts', async () => {
-  const page = await browsed.loggedIn();
-  await page.offer('restart', () => browsed.restart());
+  const page = await browserTest.loggedIn();
+  await page.offer('restart', () => browserTest.restart());
   const seen = await within(page, async () => {
     const session = await (await cella.connect({ url: location.origin })).open({ agentKey: 'restarted' });
     const numbers: number[] = [];

@@ -1,24 +1,24 @@
 /** Logins in a real browser, and what its pages may do: those of the server itself, and those of others. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Browsed, otherSite, within } from './browsed.ts';
+import { BrowserTest, otherSite, within } from './browser-test.ts';
 
-let browsed: Browsed;
+let browserTest: BrowserTest;
 beforeAll(async () => {
-  browsed = await Browsed.start();
+  browserTest = await BrowserTest.start();
 });
-afterAll(() => browsed?.[Symbol.asyncDispose]());
+afterAll(() => browserTest?.[Symbol.asyncDispose]());
 
 describe('a login link', () => {
   it('opens the documentation, hides its cookie from scripts, and works once', async () => {
-    const page = await browsed.chromium.page();
-    const link = await browsed.loginLink();
-    await browsed.logIn(page, link);
+    const page = await browserTest.chromium.page();
+    const link = await browserTest.loginLink();
+    await browserTest.logIn(page, link);
     expect(await page.evaluate('document.body.innerText')).toContain('/v1/sessions');
     expect(await page.evaluate('document.cookie')).toBe('');
     const { cookies } = await page.send('Network.getCookies');
     expect(cookies).toMatchObject([{ name: 'cella', httpOnly: true, sameSite: 'Strict', session: false }]);
-    const another = await browsed.chromium.page();
+    const another = await browserTest.chromium.page();
     await another.open(link);
     const refused = another.arrival(link);
     await another.evaluate('document.querySelector("button").click(); 0');
@@ -29,13 +29,13 @@ describe('a login link', () => {
 
   it('also works if it is opened from a page of another site', async () => {
     await using site = await otherSite('localhost');
-    const page = await browsed.chromium.page();
+    const page = await browserTest.chromium.page();
     await page.open(site.url);
-    const link = await browsed.loginLink();
+    const link = await browserTest.loginLink();
     const arrived = page.arrival(link);
     await page.evaluate(`location.href = ${JSON.stringify(link)}; 0`);
     await arrived;
-    await browsed.press(page);
+    await browserTest.press(page);
     expect(await page.evaluate('document.body.innerText')).toContain('/v1/sessions');
   });
 });
@@ -48,7 +48,7 @@ describe('a page', () => {
   };
 
   it('of the server itself changes nothing without the CSRF token of the login', async () => {
-    const page = await browsed.loggedIn();
+    const page = await browserTest.loggedIn();
     const csrf = await page.evaluate<string>(`fetch('/v1/me').then((me) => me.json()).then(({ csrf }) => csrf)`);
     expect(await within(page, create, {})).toEqual([403, 'FORBIDDEN']);
     expect(await within(page, create, { 'x-cella-csrf': `${csrf}x` })).toEqual([403, 'FORBIDDEN']);
@@ -60,9 +60,9 @@ describe('a page', () => {
     ['at another port', '127.0.0.1', true],
     ['by another name', 'localhost', false],
   ])('from %s of this machine reads nothing, changes nothing and follows nothing', async (_, name, sendsCookie) => {
-    const own = await browsed.loggedIn();
-    const { id } = await browsed.cella.session({ agentKey: `watched from ${name}` });
-    const server = browsed.url;
+    const own = await browserTest.loggedIn();
+    const { id } = await browserTest.cella.session({ agentKey: `watched from ${name}` });
+    const server = browserTest.url;
     const attack = async (server: string, id: string) => {
       const fail = () => 'refused';
       const me = await fetch(`${server}/v1/me`, { credentials: 'include' }).then((answer) => answer.text(), fail);
@@ -79,7 +79,7 @@ describe('a page', () => {
       followed: expect.stringContaining('"hello"'),
     });
     await using site = await otherSite(name);
-    const page = await browsed.chromium.tab(own);
+    const page = await browserTest.chromium.tab(own);
     await page.open(site.url);
     const cookies: boolean[] = [];
     page.on('Network.requestWillBeSentExtraInfo', ({ headers }) => {
@@ -112,18 +112,18 @@ describe('a page', () => {
     `);
     await sent;
     expect(await page.evaluate('document.body.innerText')).toMatch(/FORBIDDEN|UNAUTHENTICATED/);
-    expect((await browsed.cella.call('GET /v1/sessions')).text).not.toContain('forged');
+    expect((await browserTest.cella.call('GET /v1/sessions')).text).not.toContain('forged');
   });
 
   // As by DNS rebinding: to the browser it is a page of the same origin. It has even got hold of a login.
   it('at another name that resolves to the server gets nothing', async () => {
-    const page = await browsed.loggedIn();
+    const page = await browserTest.loggedIn();
     const { cookies } = await page.send('Network.getCookies');
     const [{ value }] = cookies as [{ value: string }];
-    const { port } = new URL(browsed.url);
+    const { port } = new URL(browserTest.url);
     const url = `http://rebound.example:${port}/health`;
     await page.send('Network.setCookie', { url, name: 'cella', value, sameSite: 'Strict' });
-    const { id } = await browsed.cella.session({ agentKey: 'rebound' });
+    const { id } = await browserTest.cella.session({ agentKey: 'rebound' });
     const use = async (id: string) => {
       const { status } = await fetch('/v1/me');
       const socket = new WebSocket(`/v1/sessions/${id}/ws?after=0`);

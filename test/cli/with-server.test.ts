@@ -183,7 +183,7 @@ describe('a command with a server', () => {
     await using client = await connect({ socket: join(cella.dataDir, 'daemon.sock') });
     const asked: string[] = [];
     await using session = await client.open(
-      { agentKey: 'attended' },
+      { agentKey: 'responding' },
       {
         approve: async ({ summary }) => {
           asked.push(summary);
@@ -191,8 +191,8 @@ describe('a command with a server', () => {
         },
       },
     );
-    expect(await run('run', '--key', 'attended', '-c', 'tools.speak("hi").strip()')).toMatchObject({ out: "'hi'\n" });
-    const again = await run('run', '--key', 'attended', '-c', 'tools.speak("hi")');
+    expect(await run('run', '--key', 'responding', '-c', 'tools.speak("hi").strip()')).toMatchObject({ out: "'hi'\n" });
+    const again = await run('run', '--key', 'responding', '-c', 'tools.speak("hi")');
     expect(again).toMatchObject({ code: 1, err: expect.stringMatching(/requires approval.*once is enough/) });
     expect(asked).toEqual(['echo hi', 'echo hi']);
     const { events } = await session.eventPage();

@@ -6,8 +6,8 @@ import { noBypass } from './bypass.ts';
 import { Cell, type Combination } from './cell.ts';
 import { configuredBefore, listAlways, syncOnStart } from './configured.ts';
 import { type Feature, features } from './features.ts';
-import { importAfterSync, survives } from './kept.ts';
 import { addBlocked, removeBlocked, syncAllowed } from './locked.ts';
+import { importAfterSync, survives } from './packages.ts';
 
 const proofs: Record<Feature, (cell: Cell) => Promise<void>> = {
   F1: configuredBefore,

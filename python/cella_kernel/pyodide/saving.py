@@ -55,12 +55,12 @@ def save(
             with _without_effects():
                 run = functools.partial(_run, alarm)
                 method = durable_save.SaveMethod(run, _SilentLoader)
-                told = durable_save.save(
+                report = durable_save.save(
                     namespace, cells, checkpoint_io.emitter(send), limit_bytes=limit_bytes, seconds=seconds, method=method
                 )
         finally:
             log.restore()
-        answer = checkpoint_io.answer(told)
+        answer = checkpoint_io.answer(report)
     except BaseException as error:
         answer = checkpoint_io.answer(checkpoint_io.NOTHING, failed="%s: %s" % (type(error).__name__, error))
     send(protocol.SAVED, answer)

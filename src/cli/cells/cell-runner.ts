@@ -109,7 +109,8 @@ export class CellRunner {
     for await (const event of events) {
       // While the session closes, events only report the closing.
       if (signals.exitCode !== undefined) break;
-      if (event.type === 'result' && !json) await printNotices(terminal, event, { deathTold: this.#last === 'died' });
+      if (event.type === 'result' && !json)
+        await printNotices(terminal, event, { deathReported: this.#last === 'died' });
       await this.#show(event);
       if (event.type === 'input_request') ask(event);
       if (event.type !== 'result') continue;
@@ -206,20 +207,23 @@ async function printError(terminal: CliTerminal, error: NonNullable<ResultEvent[
 }
 
 /** Reports variables that a person may still expect: lost with a dead kernel, or not saveable. */
-async function printNotices(terminal: CliTerminal, result: ResultEvent, { deathTold = false } = {}): Promise<void> {
+async function printNotices(terminal: CliTerminal, result: ResultEvent, { deathReported = false } = {}): Promise<void> {
   const { recovered, resumed } = result;
-  const lines = recovered ? [describeRecovered(recovered, deathTold)] : [];
+  const lines = recovered ? [describeRecovered(recovered, deathReported)] : [];
   lines.push(...formatLost(recovered ?? resumed ?? {}, 'could not be restored'));
   if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
 }
 
-function describeRecovered({ cause, savedAgoMs, restored, moreRestored = 0 }: Recovered, deathTold: boolean): string {
+function describeRecovered(
+  { cause, savedAgoMs, restored, moreRestored = 0 }: Recovered,
+  deathReported: boolean,
+): string {
   const variables = formatCount(restored.length + moreRestored, 'variable');
   const back =
     savedAgoMs === undefined
       ? 'its variables are gone'
       : `${variables} restored, as of ${formatDuration(savedAgoMs)} ago`;
-  return deathTold
+  return deathReported
     ? `cella: this is a new kernel: ${back}.`
     : `cella: the previous kernel has ended (${cause.message}); ${back}.`;
 }

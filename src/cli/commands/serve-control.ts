@@ -96,7 +96,7 @@ const STOP_TIMEOUT_MS = 60_000;
 /** The server answered just before, so it should answer again in this time. */
 const ANSWER_MS = 15_000;
 const LOOK_MS = 50;
-const TELL_MS = 1000;
+const REPORT_MS = 1000;
 /** How long a process may take to exit after it has finished. */
 const EXIT_MS = 2000;
 
@@ -117,7 +117,7 @@ export async function stop(
   const owner = await watch.owner().catch(() => undefined);
   const silent = () => stuckError(dataDir, { pid: owner?.pid ?? 0 }, 'does not answer');
   // Requested first and kept open, because the response is the last thing the server sends.
-  const telling = client.server.end().catch((error: unknown) => ({ untold: error }));
+  const ending = client.server.end().catch((error: unknown) => ({ unreported: error }));
   const { pid, graceMs } = await withTimeout(client.server.status(), ANSWER_MS, silent);
   // Names the intended process: if another one has replaced it, that one keeps running.
   await withTimeout(client.server.stop({ pid, ...(now ? { graceMs: 0 } : {}) }), ANSWER_MS, silent);
@@ -126,7 +126,7 @@ export async function stop(
   const waiting = {
     watch,
     owner: owner?.pid === pid ? owner : undefined,
-    telling,
+    ending,
     client,
     timeoutMs: totalMs,
     report,
@@ -134,8 +134,8 @@ export async function stop(
   };
   const gone = await waitUntilGone(waiting);
   if (!gone) throw stuckError(dataDir, { pid }, `still runs after ${formatDuration(totalMs)}`);
-  const end = await telling;
-  if ('untold' in end) throw unansweredError(pid, end.untold);
+  const end = await ending;
+  if ('unreported' in end) throw unansweredError(pid, end.unreported);
   if (end.failure) throw unsavedError(pid, end.failure);
   const what = gone === 'ended' ? `Process ${pid}` : `The server in process ${pid}`;
   const waitedMs = Math.round(performance.now() - began);
@@ -148,7 +148,7 @@ interface StopProgress {
   /** Undefined if only its connection shows that it exists. */
   readonly owner: LockOwner | undefined;
   /** Settles when the server has reported how it ended, or can no longer report it. */
-  readonly telling: Promise<unknown>;
+  readonly ending: Promise<unknown>;
   readonly client: Client;
   readonly timeoutMs: number;
   readonly report: CommandOutput;
@@ -156,12 +156,12 @@ interface StopProgress {
 }
 
 /** Undefined on timeout. `let go`: a program that contained the server keeps running. */
-async function waitUntilGone({ watch, owner, telling, client, timeoutMs, report, signal }: StopProgress) {
+async function waitUntilGone({ watch, owner, ending, client, timeoutMs, report, signal }: StopProgress) {
   const began = performance.now();
-  let [toldAt, said] = [began, ''];
+  let [reportedAt, lastText] = [began, ''];
   let over = false;
   let letGoAt = Number.POSITIVE_INFINITY;
-  void telling.then(() => {
+  void ending.then(() => {
     over = true;
   });
   for (;;) {
@@ -171,11 +171,11 @@ async function waitUntilGone({ watch, owner, telling, client, timeoutMs, report,
     if (sight === 'let go') letGoAt = Math.min(letGoAt, now);
     if (over && sight === 'let go' && now - letGoAt > EXIT_MS) return sight;
     if (now - began > timeoutMs) return over && sight === 'let go' ? sight : undefined;
-    if (!report.json && now - toldAt > TELL_MS) {
-      toldAt = now;
+    if (!report.json && now - reportedAt > REPORT_MS) {
+      reportedAt = now;
       const text = await describeActivity(client, timeoutMs - (now - began));
-      if (text !== said) await report.terminal.status(`Waiting for the end: ${text}`);
-      said = text;
+      if (text !== lastText) await report.terminal.status(`Waiting for the end: ${text}`);
+      lastText = text;
     }
     await delay(LOOK_MS, undefined, { signal });
   }
@@ -184,7 +184,7 @@ async function waitUntilGone({ watch, owner, telling, client, timeoutMs, report,
 /** A paused or busy server reports nothing, which must not extend the wait beyond `leftMs`. */
 async function describeActivity(client: Client, leftMs: number): Promise<string> {
   try {
-    const ms = Math.min(TELL_MS, leftMs);
+    const ms = Math.min(REPORT_MS, leftMs);
     const { executions, kernels } = await withTimeout(client.server.status(), ms, () => new Error('it is silent'));
     if (executions.running > 0) return `${formatCount(executions.running, 'execution')} running`;
     return kernels.live > 0 ? `saving ${formatCount(kernels.live, 'kernel')}` : 'closing';

@@ -70,7 +70,7 @@ describe('artifacts for host callers', () => {
   });
 
   test.each(['../x', '', 'x'.repeat(300), 'a/b', 'a\\b', '.hidden', 'tab\there', 'a\0b', ' x'])(
-    'the name %j is refused by every door',
+    'the name %j is refused by every method',
     async (name) => {
       const artifacts = new Artifacts({ store: new MemoryArtifacts() });
       const refused = { code: 'INVALID_NAME' };

@@ -96,14 +96,14 @@ export class Upstream implements Disposable {
 
   #try(outgoing: UpstreamRequest): Promise<UpstreamOutcome> {
     const { promise, resolve } = Promise.withResolvers<UpstreamOutcome>();
-    const { url, method, headers, body, signal, onSent: onHeard = () => {} } = outgoing;
+    const { url, method, headers, body, signal, onSent = () => {} } = outgoing;
     const tls = url.protocol === 'https:';
     const sent = (tls ? requestTls : request)(url, { method, headers, agent: tls ? this.#https : this.#http, signal });
     const late = this.#watch(sent, resolve);
     const began = performance.now();
     sent.on('socket', (socket) => {
-      if (!socket.connecting) onHeard();
-      else socket.once(tls ? 'secureConnect' : 'connect', onHeard);
+      if (!socket.connecting) onSent();
+      else socket.once(tls ? 'secureConnect' : 'connect', onSent);
     });
     sent.on('response', (answer) => {
       clearTimeout(late.timer);

@@ -157,13 +157,13 @@ for folder in ("/", "/etc", "/usr", "/cella", "/cella/kernel", "/cella/connectio
     await using session = await openContainer();
     const { value } = await session.run(`
 import os, socket, stat
-door = "/cella/connection"
-kinds = sorted({stat.S_IFMT(os.lstat(os.path.join(door, name)).st_mode) for name in os.listdir(door)})
-knocks = []
-for path in [door + "/host", *("/proc/1/fd/%d" % fd for fd in range(64))]:
+folder = "/cella/connection"
+kinds = sorted({stat.S_IFMT(os.lstat(os.path.join(folder, name)).st_mode) for name in os.listdir(folder)})
+connected = []
+for path in [folder + "/host", *("/proc/1/fd/%d" % fd for fd in range(64))]:
     try:
         socket.socket(socket.AF_UNIX).connect(path)
-        knocks.append(path)
+        connected.append(path)
     except OSError:
         pass
 def refused(work):
@@ -172,8 +172,8 @@ def refused(work):
         return False
     except OSError:
         return True
-[kinds == [stat.S_IFIFO, stat.S_IFREG], knocks, refused(lambda: os.listdir("/proc/1/fd")), refused(lambda: open("/proc/1/mem", "rb")),
- refused(lambda: open("/proc/1/environ", "rb").read()), "token" in os.listdir(door)]`);
+[kinds == [stat.S_IFIFO, stat.S_IFREG], connected, refused(lambda: os.listdir("/proc/1/fd")), refused(lambda: open("/proc/1/mem", "rb")),
+ refused(lambda: open("/proc/1/environ", "rb").read()), "token" in os.listdir(folder)]`);
     expect(value).toEqual([true, [], true, true, true, false]);
   });
 

@@ -14,18 +14,18 @@ import { scratchFolder } from '../../support/kernels/session.ts';
 
 const DEFAULT = 'cella-python:local';
 
-/** Run by Python before the kernel's code, where there is a door. */
+/** Run by Python before the kernel's code, in a container with a connection folder. */
 const attacking = (code: string) => `
 import os, socket, struct, time
 FOLDER = '/cella/connection'
-def knock():
+def connect():
     host = socket.socket(socket.AF_UNIX)
     host.connect(FOLDER + '/host')
     return host
 def frame(kind, payload=b'', number=0):
     return struct.pack('<IBI', len(payload), ord(kind), number) + payload
-def enter():
-    host = knock()
+def join():
+    host = connect()
     host.sendall(frame('j', open(FOLDER + '/token', 'rb').read()))
     return host
 if os.path.exists(FOLDER + '/token'):
@@ -48,23 +48,23 @@ async function hostile(name: string, code: string): Promise<string> {
 
 describe('a pid 1 that', () => {
   test.each([
-    ['sends its token and nothing more', 'silent', 'kept = enter()\ntime.sleep(1000)'],
-    ['sends its token and ends', 'ending', 'kept = enter()\nos._exit(0)'],
-    ['breaks the protocol', 'garbage', 'kept = enter()\nkept.sendall(b"x" * 100)\ntime.sleep(1000)'],
+    ['sends its token and nothing more', 'silent', 'kept = join()\ntime.sleep(1000)'],
+    ['sends its token and ends', 'ending', 'kept = join()\nos._exit(0)'],
+    ['breaks the protocol', 'garbage', 'kept = join()\nkept.sendall(b"x" * 100)\ntime.sleep(1000)'],
     [
       'speaks, and never says that it is ready',
       'other',
-      'kept = enter()\nkept.sendall(frame("g", b\'{"outOfMemory": false}\', 1))\ntime.sleep(1000)',
+      'kept = join()\nkept.sendall(frame("g", b\'{"outOfMemory": false}\', 1))\ntime.sleep(1000)',
     ],
     [
       'says that it is ready, and brings no kernel',
       'idle',
-      'kept = enter()\nkept.sendall(frame("o", b\'{"pid": 1}\'))\ntime.sleep(1000)',
+      'kept = join()\nkept.sendall(frame("o", b\'{"pid": 1}\'))\ntime.sleep(1000)',
     ],
     [
-      'knocks without end',
-      'knocking',
-      'kept = []\nwhile True:\n    try: kept = [*kept[-20:], knock()]\n    except OSError: pass',
+      'connects again and again',
+      'connecting',
+      'kept = []\nwhile True:\n    try: kept = [*kept[-20:], connect()]\n    except OSError: pass',
     ],
   ])('%s is given up, and leaves nothing behind', async (_, name, code) => {
     const dataDir = await scratchFolder();

@@ -92,7 +92,7 @@ describe('a worker that dies', () => {
   it.each<[string, string, object]>([
     ['by os._exit', 'import os; os._exit(5)', { exitCode: 5 }],
     ['by abort', 'import os; os.abort()', { signal: 'SIGABRT' }],
-  ])('%s is told, its moments are gone, and the last save comes back', async (_name, code, how) => {
+  ])('%s is reported, its snapshots are gone, and the last save is restored', async (_name, code, how) => {
     await using session = await open({ saveAfterMs: NEVER });
     await session.run('x = [1]');
     const { id } = await session.checkpoint({ name: 'live' });

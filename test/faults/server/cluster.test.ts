@@ -2,7 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { until } from '../../server/sessions/session-hosts.ts';
+import { until } from '../../server/sessions/session-managers.ts';
 import { checkEndings } from '../../soak/log.ts';
 import { Cluster, LEASE_MS, type Server } from '../../support/servers/cluster.ts';
 

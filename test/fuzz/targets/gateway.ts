@@ -29,7 +29,7 @@ const SELDOM = 8;
 export async function requests(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { readModelRequest: readAsked } = await import('../../../src/server/gateway/model-request.ts');
-  const { findProviderRoute: doorOf, providerOf } = await import('../../../src/server/gateway/provider-api.ts');
+  const { findProviderRoute, providerOf } = await import('../../../src/server/gateway/provider-api.ts');
   const { requestHeaders: askedHeaders } = await import('../../../src/server/gateway/provider-api.ts');
   const { presentedToken } = await import('../../../src/server/gateway/gateway.ts');
   return {
@@ -75,18 +75,18 @@ export async function requests(): Promise<Target> {
       const provider = providerOf(url);
       try {
         presentedToken(request);
-        const door = provider && doorOf(provider, method, url);
-        if (!door) return;
-        if (/[^\x21-\x7e]/.test(door.target)) throw new Error(`a path that is none: ${door.target}`);
+        const route = provider && findProviderRoute(provider, method, url);
+        if (!route) return;
+        if (/[^\x21-\x7e]/.test(route.target)) throw new Error(`not a path: ${route.target}`);
         const rules = { added: ADDED, mayReach: input.length % 2 === 0, mostBytes: 8192, take: () => {} };
-        const { body: sent, outputLimit: wanted } = await readAsked(request, door, rules);
-        askedHeaders(request.headers, { provider: door.provider, key: KEY, bodyBytes: sent?.length });
+        const { body: sent, outputLimit: wanted } = await readAsked(request, route, rules);
+        askedHeaders(request.headers, { provider: route.provider, key: KEY, bodyBytes: sent?.length });
         if (!(wanted.tokens >= 0 && wanted.answers >= 1)) throw new Error('an answer of no size');
         if (sent === undefined) return;
         const { stream_options: _, ...members } = JSON.parse(sent.toString());
         const { stream_options: __, ...given } = JSON.parse(body.toString());
         if (JSON.stringify(members) !== JSON.stringify(given)) throw new Error('a body that changes on its way');
-        const unknown = unknownIn(given, door.fields.request, door.provider === 'gemini');
+        const unknown = unknownIn(given, route.fields.request, route.provider === 'gemini');
         if (unknown !== undefined && !ADDED.has(unknown)) throw new Error(`${unknown} has passed`);
       } catch (error) {
         if (!(error instanceof CellaError)) throw error;
@@ -100,21 +100,21 @@ export async function answers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { responseKind: kindOf } = await import('../../../src/server/gateway/upstream.ts');
   const { ErrorReader, EventReader, JsonReader } = await import('../../../src/server/gateway/response-filter.ts');
-  const { findProviderRoute: doorOf } = await import('../../../src/server/gateway/provider-api.ts');
+  const { findProviderRoute } = await import('../../../src/server/gateway/provider-api.ts');
   const { providerAdapters } = await import('../../../src/server/gateway/provider-api.ts');
   const { responseHeaders: answeredHeaders } = await import('../../../src/server/gateway/provider-api.ts');
   const { KeyLeakScanner } = await import('../../../src/server/gateway/key-leak-scanner.ts');
   const { ResponseUsageReader } = await import('../../../src/server/gateway/usage-reader.ts');
-  const doors = {
-    messages: doorOf('anthropic', 'POST', '/anthropic/v1/messages'),
-    responses: doorOf('openai', 'POST', '/openai/v1/responses'),
-    chat: doorOf('openai', 'POST', '/openai/v1/chat/completions'),
-    gemini: doorOf('gemini', 'POST', '/gemini/v1beta/models/m:streamGenerateContent'),
+  const routes = {
+    messages: findProviderRoute('anthropic', 'POST', '/anthropic/v1/messages'),
+    responses: findProviderRoute('openai', 'POST', '/openai/v1/responses'),
+    chat: findProviderRoute('openai', 'POST', '/openai/v1/chat/completions'),
+    gemini: findProviderRoute('gemini', 'POST', '/gemini/v1beta/models/m:streamGenerateContent'),
   };
 
-  const readerOf = (api: keyof typeof doors, answer: IncomingMessage) => {
+  const readerOf = (api: keyof typeof routes, answer: IncomingMessage) => {
     const { streamed, good } = kindOf(answer);
-    const { provider = 'anthropic', fields } = doors[api] ?? {};
+    const { provider = 'anthropic', fields } = routes[api] ?? {};
     const shape: Shape =
       (!good ? providerAdapters[provider].errorFields : streamed ? fields?.event : fields?.answer) ?? 'free';
     const rules = { shape, anyCase: providerAdapters[provider].anyCase };
@@ -165,7 +165,7 @@ export async function answers(): Promise<Target> {
     take: (input) => {
       const { head, body } = headAndBody(input);
       const [name = '', status = '', type = ''] = head.split(' ');
-      const api = Object.hasOwn(doors, name) ? (name as keyof typeof doors) : 'messages';
+      const api = Object.hasOwn(routes, name) ? (name as keyof typeof routes) : 'messages';
       const headers = { 'content-type': type, 'request-id': head.slice(0, 60) };
       const answer = {
         statusCode: Number.parseInt(status, 10),

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe } from 'vitest';
 import { agentContract } from '../../agents/contract.ts';
-import { lyingProvider } from '../../agents/lies.ts';
+import { lyingProvider } from '../../agents/lying-provider-tests.ts';
 import { agentSecrets } from '../../agents/secrets.ts';
 import { servedEnvironment } from '../../agents/served.ts';
 import { sharedProgram } from '../../support/agents/shared-agents.ts';

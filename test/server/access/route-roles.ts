@@ -96,14 +96,14 @@ export async function tryRoutesByRole(): Promise<Tried> {
       if (!fits) wrong.push(`${who.name}: ${what} (${description}) gave ${status} ${given}, expected ${expected}`);
     }
   };
-  // Its turn waits for leave meanwhile; others, who may end it, come after it.
+  // Its turn waits for a permission meanwhile. The others come later, because they may end the turn.
   await tryAll({ name: 'a session token of a running turn', token: agent.token });
-  if ([401, 'nobody listens'].includes(await agent.knock())) wrong.push('its turn has ended meanwhile');
+  if ([401, 'nobody listens'].includes(await agent.tryToken())) wrong.push('its turn has ended meanwhile');
   for (const who of everyone) await tryAll(who);
   return { calls, wrong };
 }
 
-/** What the runner of a turn that goes on speaks under; `knock` shows it where it is good. */
+/** The session token of a running turn. `tryToken` returns the status that a request with it gets. */
 async function agentToken(server: TestServer, id: string, owner: string) {
   await setKey(server, KEY, owner);
   await prompt(server, id, 'shown ls', { wait: false, token: owner });
@@ -112,7 +112,7 @@ async function agentToken(server: TestServer, id: string, owner: string) {
   const { session_token: token }: { session_token: string } = JSON.parse(claim[0] ?? '');
   const gates = join(server.facts.dataDir, 'gates');
   const socketPath = join(gates, readdirSync(gates)[0] ?? '', 'socket');
-  const knock = async () => {
+  const tryToken = async () => {
     const { promise, resolve } = Promise.withResolvers<number | string>();
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const sent = request({ socketPath, method: 'POST', path: '/mcp', headers, agent: false }, (response) => {
@@ -121,7 +121,7 @@ async function agentToken(server: TestServer, id: string, owner: string) {
     sent.on('error', () => resolve('nobody listens')).end('{}');
     return await promise;
   };
-  return { token, knock };
+  return { token, tryToken };
 }
 
 type Outcome = 'let in' | 'closed' | 'forbidden' | 'hidden' | 'slowed down' | 'broken';

@@ -171,7 +171,7 @@ test.runIf(canBeAnother)('any local user got the token', async () => {
 });
 
 /** Asks for the session's MCP server behind a gate. */
-async function knock(gate: string, token?: string): Promise<number | undefined> {
+async function askMcp(gate: string, token?: string): Promise<number | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
   const headers = {
     accept: 'application/json, text/event-stream',
@@ -192,9 +192,9 @@ async function knock(gate: string, token?: string): Promise<number | undefined> 
 test('the last connection won: a later one takes nothing over, and each runner gets its own calls', async () => {
   const [one, two] = [await waiting(), await waiting()];
   // The second of two runners has come, and each gate knows its own alone.
-  const strangers = [await knock(one.gate), await knock(one.gate, two.token), await knock(two.gate, one.token)];
+  const strangers = [await askMcp(one.gate), await askMcp(one.gate, two.token), await askMcp(two.gate, one.token)];
   expect(strangers).toEqual([401, 403, 403]);
-  expect([await knock(one.gate, one.token), await knock(two.gate, two.token)]).toEqual([200, 200]);
+  expect([await askMcp(one.gate, one.token), await askMcp(two.gate, two.token)]).toEqual([200, 200]);
   await decide(cella, one.id, { decision: 'deny', reason: 'for the first' });
   await decide(cella, two.id, { decision: 'deny', reason: 'for the second' });
   const [first, second] = [await endOf(one.id), await endOf(two.id)];

@@ -12,7 +12,7 @@ import { isExecutionEnd, type SessionEvent } from '../../../src/protocol/session
 import type { SessionInfo } from '../../../src/protocol/session-info.ts';
 import { Cluster, type Server } from '../../support/servers/cluster.ts';
 import { ndjson } from '../../support/servers/streams.ts';
-import { until, upTo } from '../sessions/session-hosts.ts';
+import { until, upTo } from '../sessions/session-managers.ts';
 
 let cluster: Cluster;
 let [a, b, c] = [] as unknown as [Server, Server, Server];

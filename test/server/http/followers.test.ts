@@ -8,7 +8,7 @@ import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { TestServer } from '../../support/servers/server.ts';
-import { until } from '../sessions/session-hosts.ts';
+import { until } from '../sessions/session-managers.ts';
 
 const MOST = 5;
 const AT_ONCE = 50;

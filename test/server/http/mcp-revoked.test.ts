@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { TestServer } from '../../support/servers/server.ts';
-import { until } from '../sessions/session-hosts.ts';
+import { until } from '../sessions/session-managers.ts';
 
 const VERSION = '2025-06-18';
 const client = { protocolVersion: VERSION, capabilities: {}, clientInfo: { name: 'test', version: '1' } };

@@ -42,30 +42,30 @@ beforeAll(async () => {
 afterAll(() => server?.[Symbol.asyncDispose]());
 
 /** A user has the same routes as each of their sessions. */
-const doors = { user: () => '/v1', session: () => `/v1/sessions/${session.id}` };
+const prefixes = { user: () => '/v1', session: () => `/v1/sessions/${session.id}` };
 
 describe.each(KINDS)('%s', (kind) => {
   it.each(['user', 'session'] as const)(
     'of a %s come in pages of at most a thousand, each with the start of the next',
-    async (door) => {
-      const told: string[] = [];
+    async (owner) => {
+      const names: string[] = [];
       const sizes: number[] = [];
       const pageAfter = async (after: string): Promise<Answer> =>
-        (await server.call<Answer>(`GET ${doors[door]()}/${kind}?after=${after}`)).json;
+        (await server.call<Answer>(`GET ${prefixes[owner]()}/${kind}?after=${after}`)).json;
       for (let page = await pageAfter(''); ; page = await pageAfter(page.next ?? '')) {
-        told.push(...(page[kind] ?? []).map((one) => one.name));
+        names.push(...(page[kind] ?? []).map((one) => one.name));
         sizes.push(page[kind]?.length ?? 0);
         if (page.next === undefined) break;
       }
-      expect(told).toEqual(NAMES);
+      expect(names).toEqual(NAMES);
       expect(sizes).toEqual([1000, 100]);
     },
   );
 
   it.each(['user', 'session'] as const)(
     'of a %s come in pages of any size, and the last one names no next page',
-    async (door) => {
-      const place = `GET ${doors[door]()}/${kind}`;
+    async (owner) => {
+      const place = `GET ${prefixes[owner]()}/${kind}`;
       const { json } = await server.call<Answer>(`${place}?limit=3&after=${name(4)}`);
       expect(json).toMatchObject({ [kind]: [5, 6, 7].map((number) => ({ name: name(number) })), next: name(7) });
       const last = await server.call<Answer>(`${place}?limit=3&after=${name(COUNT - 4)}`);
@@ -105,17 +105,17 @@ for n in range(20):
     ['artifacts', 100],
     ['skills', 20],
   ] as const) {
-    const told: string[] = [];
+    const names: string[] = [];
     for (let after: string | undefined = ''; after !== undefined; ) {
       const response = await server.fetch(`GET /v1/${kind}?after=${after}`, { token });
       const text = await response.text();
       expect(text.length).toBeLessThan(4_000_000);
       const page: Answer = JSON.parse(text);
-      told.push(...(page[kind] ?? []).map((one) => one.name));
+      names.push(...(page[kind] ?? []).map((one) => one.name));
       after = page.next;
     }
     // Besides the operator's skills, which are for all.
-    expect(told.filter((one) => one.startsWith('talk_'))).toEqual(talks(count));
+    expect(names.filter((one) => one.startsWith('talk_'))).toEqual(talks(count));
   }
   const found = await server.fetch('GET /v1/skills?q=talk&limit=100', { token });
   expect((await found.text()).length).toBeLessThan(4_000_000);

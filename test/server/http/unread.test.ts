@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { beforeAll, expect, test } from 'vitest';
 import { TestServer } from '../../support/servers/server.ts';
-import { until } from '../sessions/session-hosts.ts';
+import { until } from '../sessions/session-managers.ts';
 
 let server: TestServer;
 let id = '';

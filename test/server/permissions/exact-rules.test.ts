@@ -41,7 +41,7 @@ afterAll(() => server.close());
 async function run(session: string, code: string, decision: object, token = cella.token) {
   const client = await connectTo(cella, 'url');
   let asked = 0;
-  const attending = await client.session(session, {
+  const responder = await client.session(session, {
     approve: async () => {
       const { json } = await cella.call<{ permissions: { id: string }[] }>(
         `GET /v1/sessions/${session}/permissions?state=pending`,
@@ -55,7 +55,7 @@ async function run(session: string, code: string, decision: object, token = cell
     },
   });
   const { json } = await cella.call(`POST /v1/sessions/${session}/execute`, { body: { code }, token });
-  await attending.close();
+  await responder.close();
   return { asked, status: json.status };
 }
 

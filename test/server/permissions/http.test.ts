@@ -1,4 +1,4 @@
-/** Permissions through the server's door: who may decide, whose word it is, and the rules of a user. */
+/** Permissions over HTTP: who may decide, under whose name a decision is recorded, and the rules of a user. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ClientSession } from '../../../src/client/index.ts';
@@ -19,7 +19,7 @@ let made = 0;
 const newSession = async (settings: Record<string, unknown> = {}) =>
   (await server.session({ agentKey: `permissions ${made++}`, ...settings })).id;
 
-/** Code that waits in a tool, where somebody attends who never answers. */
+/** Code that waits in a tool, with a responder that never answers. */
 async function waiting(id: string, words = 'hi') {
   const client = await connectTo(server, 'url');
   const asked = Promise.withResolvers<void>();
@@ -106,7 +106,7 @@ describe('a permission of a server', () => {
     const alone = await newSession({ shares: [{ role: 'member', right: 'use' }] });
     const say = (words: string, token?: string) =>
       server.call(`POST /v1/sessions/${alone}/execute`, { body: { code: `tools.say("${words}").strip()` }, token });
-    // Nobody attends: the rule is all that there is.
+    // There is no responder, so only the rule can allow it.
     expect((await say('rule')).json).toMatchObject({ status: 'ok' });
     expect((await say('rule; id')).json).toMatchObject({ status: 'error' });
     expect((await say('rule', member)).json).toMatchObject({ status: 'error' });

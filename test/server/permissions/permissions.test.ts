@@ -7,7 +7,14 @@ import type { PermissionRequest } from '../../../src/protocol/permission.ts';
 import type { PermissionAsker } from '../../../src/server/permissions/session-permissions.ts';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';
 import { Child } from '../../faults/storage/child-processes.ts';
-import { logged, newPlace, next, openHost, openServerSession, useRedis } from '../sessions/session-hosts.ts';
+import {
+  logged,
+  newPlace,
+  next,
+  openServerSession,
+  openSessionManager,
+  useRedis,
+} from '../sessions/session-managers.ts';
 
 useRedis();
 const TURN = 'trn_0000000000000001';
@@ -111,7 +118,7 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
 
   test('can be allowed for the session, or always for the user who decided, by exactly its text', async () => {
     const place = await newPlace(kind);
-    const { host, serverSession, end } = await openServerSession(place);
+    const { manager, serverSession, end } = await openServerSession(place);
     const allow = async (fields: RequestFields, scope: 'session' | 'always', pattern?: string) => {
       const { id, decided } = await ask(serverSession, fields);
       const decision = { decision: 'allow', scope, ...(pattern === undefined ? {} : { pattern }) } as const;
@@ -122,20 +129,20 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
     await allow({ command: 'make one' }, 'session', 'make *');
     await end();
     // Rules outlive the server, and session rules stay in theirs.
-    const second = await openHost(place);
-    const again = await second.host.open(serverSession.id);
+    const second = await openSessionManager(place);
+    const again = await second.manager.open(serverSession.id);
     expect(await request(again, requestOf())).toMatchObject({ outcome: 'allowed', scope: 'always' });
     expect(await request(again, requestOf({ command: 'make two' }))).toMatchObject({ scope: 'session' });
-    const { session } = await second.host.create('local', { agentKey: 'other' });
-    const other = await second.host.open(session.id);
+    const { session } = await second.manager.create('local', { agentKey: 'other' });
+    const other = await second.manager.open(session.id);
     expect(await request(other, requestOf())).toMatchObject({ outcome: 'allowed' });
     for (const fields of [{ command: 'make two' }, { user: 'bob~000000000000' }, { command: 'git status; rm -rf /' }]) {
       const { id, decided } = await ask(other, fields);
       await other.permissions.cancelOf(TURN);
       expect(await decided).toMatchObject({ id, outcome: 'cancelled' });
     }
-    expect(host).not.toBe(second.host);
-    const rules = second.host.rulesOf('ann~000000000000');
+    expect(manager).not.toBe(second.manager);
+    const rules = second.manager.rulesOf('ann~000000000000');
     const [rule] = await rules.list();
     expect(rule).toMatchObject({ tool: 'Bash', pattern: 'git status', by: 'ann~000000000000' });
     await rules.delete(rule?.id ?? '');
@@ -144,11 +151,11 @@ describe.each(['file', 'redis'] as const)('a permission in %s storage', (kind) =
   });
 
   test('ends with its session: no record and no rule of it is left', async () => {
-    const { host, serverSession, storage } = await openServerSession(await newPlace(kind));
+    const { manager, serverSession, storage } = await openServerSession(await newPlace(kind));
     const first = await ask(serverSession);
     await serverSession.permissions.decide('local', first.id, { decision: 'allow', scope: 'session' });
     const { decided } = await ask(serverSession, { command: 'make' });
-    await host.delete(serverSession.id);
+    await manager.delete(serverSession.id);
     expect(await decided.catch(() => ({ outcome: 'cancelled' }))).toMatchObject({ outcome: 'cancelled' });
     for (const collection of ['permissions', 'permission-rules']) {
       expect((await storage.documents.list(collection)).documents).toEqual([]);
@@ -179,8 +186,8 @@ describe('a permission', () => {
     const child = new Child('', JSON.stringify({ dataDir: place.dataDir, config }), '', [], program);
     const { sessions: [session = '', id = ''] = [] } = Object(await child.next());
     await child.kill();
-    const first = await openHost(place);
-    const serverSession = await first.host.open(session);
+    const first = await openSessionManager(place);
+    const serverSession = await first.manager.open(session);
     expect(await serverSession.permissions.list('pending')).toMatchObject([{ id, turn: TURN, summary: 'make' }]);
     expect(await requests(serverSession)).toMatchObject([{ id }]);
     const told = await serverSession.permissions.decide('bob~000000000000', id, {
@@ -191,7 +198,7 @@ describe('a permission', () => {
     expect(await resolutions(serverSession)).toMatchObject([{ id, outcome: 'denied', by: 'bob~000000000000' }]);
     // Nobody has taken it when the next server ends, too.
     await first.end();
-    const again = await (await openHost(place)).host.open(session);
+    const again = await (await openSessionManager(place)).manager.open(session);
     expect(await resolutions(again)).toHaveLength(1);
     const make = { user: 'local', command: 'make', turn: OTHER_TURN };
     // What differs in anything is something else.
@@ -218,8 +225,8 @@ describe('a permission', () => {
     const before = await ask(serverSession);
     await end();
     expect(await before.decided).toMatchObject({ id: before.id, outcome: 'cancelled' });
-    const second = await openHost(place);
-    const again = await second.host.open(serverSession.id);
+    const second = await openSessionManager(place);
+    const again = await second.manager.open(serverSession.id);
     expect(await again.permissions.list('pending')).toMatchObject([{ id: before.id, turn: TURN }]);
     expect(await resolutions(again)).toEqual([]);
     const [joined, other] = [await ask(again, { turn: OTHER_TURN }), await ask(again, { turn: OTHER_TURN })];
@@ -229,7 +236,7 @@ describe('a permission', () => {
     expect(await again.permissions.get(before.id)).toMatchObject({ state: 'pending', turn: OTHER_TURN });
     // It is one of the turn that waits for it, also when that server ends.
     await second.end();
-    const third = await (await openHost(place)).host.open(serverSession.id);
+    const third = await (await openSessionManager(place)).manager.open(serverSession.id);
     const [one, two] = await third.permissions.list('pending');
     expect([one?.id, two?.id]).toEqual([before.id, other.id]);
     const last = await ask(third);
@@ -257,7 +264,7 @@ describe('a permission', () => {
       return { ...record, info: { ...info, resolution }, delivered: false };
     });
     await end();
-    const again = await (await openHost(place)).host.open(serverSession.id);
+    const again = await (await openSessionManager(place)).manager.open(serverSession.id);
     expect(await again.permissions.list('pending')).toEqual([]);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id: late.id, outcome: 'timed_out' });
     const decision = again.permissions.decide('local', late.id, { decision: 'allow' });
@@ -280,8 +287,8 @@ describe('a permission', () => {
       delivered: false,
     });
     await end();
-    const { host } = await openHost(place);
-    const again = await host.open(serverSession.id);
+    const { manager } = await openSessionManager(place);
+    const again = await manager.open(serverSession.id);
     expect((await resolutions(again)).at(-1)).toMatchObject({ id, outcome: 'allowed', by: 'local' });
     expect(await request(again, requestOf())).toMatchObject({ id, outcome: 'allowed' });
     expect((await ask(again)).id).not.toBe(id);

@@ -6,7 +6,7 @@ import { SAY } from '../../support/servers/approved-tool.ts';
 import { connectTo, sharedServer } from '../../support/servers/client.ts';
 import type { TestServer } from '../../support/servers/server.ts';
 
-type Attend = NonNullable<UseOptions['approve']>;
+type Respond = NonNullable<UseOptions['approve']>;
 
 let server: TestServer;
 beforeAll(async () => {
@@ -19,16 +19,16 @@ let made = 0;
 const newSession = async (settings: Record<string, unknown> = {}) =>
   (await server.session({ agentKey: `approvals ${made++}`, ...settings })).id;
 
-const attending = async (id: string, approve?: Attend): Promise<ClientSession> => {
+const withResponder = async (id: string, approve?: Respond): Promise<ClientSession> => {
   const client = await connectTo(server, 'url');
   return await client.session(id, approve === undefined ? {} : { approve });
 };
 
 /** Answers when it is told to. */
 function person() {
-  const asked = Promise.withResolvers<Parameters<Attend>[0]>();
-  const answer = Promise.withResolvers<Awaited<ReturnType<Attend>>>();
-  const approve: Attend = (request) => {
+  const asked = Promise.withResolvers<Parameters<Respond>[0]>();
+  const answer = Promise.withResolvers<Awaited<ReturnType<Respond>>>();
+  const approve: Respond = (request) => {
     asked.resolve(request);
     return answer.promise;
   };
@@ -44,7 +44,7 @@ async function answersIn(session: ClientSession): Promise<unknown[]> {
 
 describe('a tool that requires approval', () => {
   it('is refused at once without a responder', async () => {
-    const session = await attending(await newSession());
+    const session = await withResponder(await newSession());
     const { error } = await session.run(say);
     expect(error).toMatchObject({ name: expect.stringMatching(/Permission/) });
     expect(error?.message).toContain('nobody can be asked');
@@ -54,7 +54,7 @@ describe('a tool that requires approval', () => {
   it('runs when a person approves, who sees exactly what it would do', async () => {
     const id = await newSession();
     const { approve, asked, answer } = person();
-    const session = await attending(id, approve);
+    const session = await withResponder(id, approve);
     const running = session.run(say);
     expect(await asked).toMatchObject({ tool: 'say', arguments: { words: ['hi'] }, summary: 'echo hi' });
     answer(true);
@@ -70,8 +70,8 @@ describe('a tool that requires approval', () => {
   it('takes the first answer, and notifies the others', async () => {
     const id = await newSession();
     const [fast, slow] = [person(), person()];
-    const session = await attending(id, fast.approve);
-    await attending(id, slow.approve);
+    const session = await withResponder(id, fast.approve);
+    await withResponder(id, slow.approve);
     const running = session.run(say);
     const [, { signal }] = await Promise.all([fast.asked, slow.asked]);
     const told = new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -90,10 +90,10 @@ describe('a tool that requires approval', () => {
 
   it('is refused if all responders abstain or disconnect', async () => {
     const id = await newSession();
-    const session = await attending(id, async () => undefined);
+    const session = await withResponder(id, async () => undefined);
     expect((await session.run(say)).error?.message).toContain('nobody can be asked');
     const { approve, asked } = person();
-    const other = await attending(id, approve);
+    const other = await withResponder(id, approve);
     const running = session.run(say);
     await asked;
     await other.close();
@@ -101,10 +101,10 @@ describe('a tool that requires approval', () => {
   });
 
   it('is refused if nobody answers in time, or the code no longer waits', async () => {
-    const session = await attending(await newSession({ inputTimeoutMs: 100 }), person().approve);
+    const session = await withResponder(await newSession({ inputTimeoutMs: 100 }), person().approve);
     expect((await session.run(say)).error?.message).toContain('nobody answered within 0.1 s');
     const { approve, asked } = person();
-    const patient = await attending(await newSession(), approve);
+    const patient = await withResponder(await newSession(), approve);
     const running = patient.run(say);
     const { signal } = await asked;
     const told = new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -116,13 +116,13 @@ describe('a tool that requires approval', () => {
 
   it('asks nobody about a request that is too long to read', async () => {
     const { approve } = person();
-    const session = await attending(await newSession(), approve);
+    const session = await withResponder(await newSession(), approve);
     const { error } = await session.run('tools.say("x" * 100_000)');
     expect(error?.message).toContain('too long to show');
   });
 
   it('runs if the caller approves with the call, which kernel code cannot do', async () => {
-    const session = await attending(await newSession());
+    const session = await withResponder(await newSession());
     expect(await session.tools.call('say', {}, { positional: ['hi'], approved: true })).toBe('hi\n');
     await expect(session.tools.call('say', {}, { positional: ['hi'] })).rejects.toMatchObject({
       code: 'APPROVAL_REFUSED',
@@ -133,18 +133,18 @@ describe('a tool that requires approval', () => {
 
   it('asks the responders of a fork for a call in the fork', async () => {
     const parent = person();
-    const session = await attending(await newSession(), parent.approve);
+    const session = await withResponder(await newSession(), parent.approve);
     await session.run('x = 1');
     const forked = await session.fork({ agentKey: `approvals fork ${made++}` });
     expect((await forked.run(say)).error?.message).toContain('nobody can be asked');
-    const attended = await attending(forked.id, async () => true);
-    expect(await attended.run(say)).toMatchObject({ value: 'hi' });
+    const responding = await withResponder(forked.id, async () => true);
+    expect(await responding.run(say)).toMatchObject({ value: 'hi' });
   });
 
   it('can be answered only in its own session', async () => {
     const [id, other] = [await newSession(), await newSession()];
     const { approve, asked, answer } = person();
-    const session = await attending(id, approve);
+    const session = await withResponder(id, approve);
     const running = session.run(say);
     await asked;
     const { events } = await session.eventPage();

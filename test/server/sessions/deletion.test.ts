@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createClient } from '@redis/client';
 import { expect, onTestFinished, test } from 'vitest';
-import { newPlace, openHost, type Place, useRedis } from './session-hosts.ts';
+import { newPlace, openSessionManager, type Place, useRedis } from './session-managers.ts';
 
 const redis = useRedis();
 const OWNER = 'ann~000000000000';
@@ -59,7 +59,7 @@ async function keysIn(prefix: string): Promise<string[]> {
 test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', async (kind) => {
   const place = await newPlace(kind);
   const options = { limits: { eventBytes: 1024, inlineBytes: 2048 } };
-  const { host, storage, end } = await openHost(place, options);
+  const { manager, storage, end } = await openSessionManager(place, options);
   onTestFinished(end);
   const config = storage.toBootstrapConfig();
   const everything = async () => ({
@@ -67,7 +67,7 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
     kept: config.type === 'redis' ? await keysIn(config.prefix) : rowsIn(place),
   });
   const use = async (agentKey: string) => {
-    const serverSession = await host.open((await host.create(OWNER, { agentKey })).session.id);
+    const serverSession = await manager.open((await manager.create(OWNER, { agentKey })).session.id);
     await execute(serverSession, "open('f', 'w').write('x'); print('y' * 9000)", { idempotencyKey: 'k' });
     const api = await serverSession.api();
     await api.checkpoint({ name: 'c', durable: true });
@@ -78,12 +78,12 @@ test.each(['file', 'redis'] as const)('nothing of it is left in %s storage', asy
   await (await other.api()).hibernate();
   const before = await everything();
   const gone = await use('goes');
-  const fork = await host.fork(gone.id, OWNER, { agentKey: 'fork' });
-  await execute(await host.open(fork.id), 'y = 1');
+  const fork = await manager.fork(gone.id, OWNER, { agentKey: 'fork' });
+  await execute(await manager.open(fork.id), 'y = 1');
   expect((await everything()).files.length).toBeGreaterThan(before.files.length);
   expect((await execute(gone, DEEP)).result.status).toBe('ok');
-  await host.delete(fork.id);
-  await host.delete(gone.id);
+  await manager.delete(fork.id);
+  await manager.delete(gone.id);
   expect(await everything()).toEqual(before);
   expect((await execute(other, "open('f').read()")).result.value).toBe('x');
 });

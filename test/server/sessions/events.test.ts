@@ -12,13 +12,13 @@ import {
   newPlace,
   next,
   numbersOf,
-  openHost,
   openServerSession,
+  openSessionManager,
   textOf,
   until,
   upTo,
   useRedis,
-} from './session-hosts.ts';
+} from './session-managers.ts';
 
 useRedis();
 
@@ -265,7 +265,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
   test('retention trims by size and by age, reports what is gone, and never while code runs', async () => {
     const retention = { maxBytes: 20_000, maxAgeMs: 0, maxFileBytes: 4000 };
     const opened = await openServerSession(await newPlace(kind), {}, { retention, sweepEveryMs: 20 });
-    const serverSession = await opened.host.open(opened.serverSession.id);
+    const serverSession = await opened.manager.open(opened.serverSession.id);
     const running = await start(serverSession, "for n in range(100): print('x' * 900, flush=True)\ninput()");
     const { id } = await next(serverSession, 'input_request');
     const { last } = await serverSession.position();
@@ -296,7 +296,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
   });
 
   test('retention by age removes all old events, and numbers continue', async () => {
-    const { serverSession, host } = await openServerSession(
+    const { serverSession, manager } = await openServerSession(
       await newPlace(kind),
       {},
       { retention: { maxAgeMs: 1 }, sweepEveryMs: 20 },
@@ -308,7 +308,7 @@ describe.each(['file', 'redis'] as const)('executions in %s storage', (kind) => 
       (trimmedThrough) => trimmedThrough >= last,
     );
     expect((await execute(serverSession, '2')).firstSeq).toBeGreaterThan(last);
-    expect((await host.metrics()).executions).toMatchObject({ ok: 2 });
+    expect((await manager.metrics()).executions).toMatchObject({ ok: 2 });
   });
 });
 
@@ -335,8 +335,8 @@ describe.each(['file', 'redis'] as const)('an Idempotency-Key in %s storage', (k
       code: 'TRANSACTION_OPEN',
     });
     await end();
-    const { host } = await openHost(place);
-    const later = await host.open(serverSession.id);
+    const { manager } = await openSessionManager(place);
+    const later = await manager.open(serverSession.id);
     const { last } = await later.position();
     expect(await execute(later, "n = 1; print('hi'); 2**80", { idempotencyKey: 'small' })).toEqual({
       ...first,

@@ -13,13 +13,13 @@ import {
   newPlace,
   next,
   numbersOf,
-  openHost,
   openServerSession,
+  openSessionManager,
   type Place,
   until,
   upTo,
   useRedis,
-} from './session-hosts.ts';
+} from './session-managers.ts';
 
 const redis = useRedis();
 const program = fileURLToPath(new URL('session-child.ts', import.meta.url));
@@ -55,8 +55,8 @@ test('running executions are marked as interrupted once, however often the serve
   await child.kill();
   const lasts: number[] = [];
   for (const _ of upTo(3)) {
-    const { host, end } = await openHost(place);
-    const serverSession = await host.open(sessions[0] ?? '');
+    const { manager, end } = await openSessionManager(place);
+    const serverSession = await manager.open(sessions[0] ?? '');
     lasts.push((await serverSession.position()).last);
     expectEnded(await logged(serverSession));
     await end();
@@ -88,8 +88,8 @@ test('a request whose server was killed while it ran does not run again, and say
   await after.documents.delete('session-marks', serverSession.id);
   await after.close();
   expect(marks).toBeGreaterThan(1);
-  const { host } = await openHost(place);
-  const later = await host.open(serverSession.id);
+  const { manager } = await openSessionManager(place);
+  const later = await manager.open(serverSession.id);
   expect((await logged(later)).at(-1)).toMatchObject({ type: 'interrupted', execution, seq: 3 });
   await expect(execute(later, code, { idempotencyKey: 'once' })).rejects.toMatchObject({ code: 'EXECUTION_LOST' });
 });
@@ -117,7 +117,7 @@ test('an outage of Redis fails running code; afterwards the log says so, and num
 });
 
 test('a server that shuts down while its storage is unreachable says so, and ends its kernels and readers', async () => {
-  const { serverSession, host } = await openServerSession(await newPlace('redis'));
+  const { serverSession, manager } = await openServerSession(await newPlace('redis'));
   await execute(serverSession, 'x = 1');
   const { pid } = await serverSession.session();
   const caughtUp = Promise.withResolvers<void>();
@@ -129,7 +129,7 @@ test('a server that shuts down while its storage is unreachable says so, and end
   await caughtUp.promise;
   await redis().stop();
   try {
-    await expect(host.close()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
+    await expect(manager.close()).rejects.toMatchObject({ code: 'STORAGE_UNREACHABLE' });
     await expect(reader).rejects.toMatchObject({ code: 'SERVER_STOPPING' });
     await expect.poll(() => isAlive(pid)).toBe(false);
   } finally {

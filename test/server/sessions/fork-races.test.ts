@@ -7,7 +7,7 @@ import type { SessionManager } from '../../../src/server/sessions/session-manage
 import type { DocumentStore, Storage } from '../../../src/storage/contract.ts';
 import { execute } from '../../support/servers/executions.ts';
 import { TestServer } from '../../support/servers/server.ts';
-import { newPlace, openHost, useRedis } from './session-hosts.ts';
+import { newPlace, openSessionManager, useRedis } from './session-managers.ts';
 
 const BOB = 'usr_b000000000000000';
 
@@ -49,13 +49,13 @@ function watched(storage: Storage, hooks: Hooks): Storage {
 
 const kinds = ['file', 'redis'] as const;
 
-async function hostWith(kind: (typeof kinds)[number], hooks: Hooks): Promise<SessionManager> {
+async function managerWith(kind: (typeof kinds)[number], hooks: Hooks): Promise<SessionManager> {
   const place = await newPlace(kind);
-  return (await openHost({ ...place, open: async () => watched(await place.open(), hooks) })).host;
+  return (await openSessionManager({ ...place, open: async () => watched(await place.open(), hooks) })).manager;
 }
 
-async function valueIn(host: SessionManager, id: string, code: string): Promise<unknown> {
-  return (await execute(await host.open(id), code)).result.value;
+async function valueIn(manager: SessionManager, id: string, code: string): Promise<unknown> {
+  return (await execute(await manager.open(id), code)).result.value;
 }
 
 function bound(target: object, name: string | symbol): unknown {
@@ -66,52 +66,52 @@ function bound(target: object, name: string | symbol): unknown {
 describe.each(kinds)('with sessions in %s storage', (kind) => {
   it('a fork that is confirmed before its first use has its own sandbox', async () => {
     let confirming: Promise<SessionInfo> | undefined;
-    const host = await hostWith(kind, {
+    const manager = await managerWith(kind, {
       after: ({ collection, id, value: { life, unconfirmed } }) => {
-        if (collection === 'sessions' && life === 'present' && unconfirmed) confirming ??= host.confirm(id);
+        if (collection === 'sessions' && life === 'present' && unconfirmed) confirming ??= manager.confirm(id);
       },
     });
-    const { session: parent } = await host.create('local', { agentKey: 'parent' });
-    const fork = await host.fork(parent.id, BOB, { agentKey: 'fork' });
+    const { session: parent } = await manager.create('local', { agentKey: 'parent' });
+    const fork = await manager.fork(parent.id, BOB, { agentKey: 'fork' });
     expect(await confirming).not.toHaveProperty('unconfirmed');
-    expect(await host.get(fork.id)).not.toHaveProperty('unconfirmed');
-    const sandboxOf = (id: string) => valueIn(host, id, '__import__("os").readlink("/proc/self/ns/mnt")');
+    expect(await manager.get(fork.id)).not.toHaveProperty('unconfirmed');
+    const sandboxOf = (id: string) => valueIn(manager, id, '__import__("os").readlink("/proc/self/ns/mnt")');
     expect(await sandboxOf(fork.id)).toMatch(/^mnt:/);
     expect(await sandboxOf(fork.id)).not.toBe(await sandboxOf(parent.id));
   });
 
   it('a session that is forked while it is being deleted stays, with its files', async () => {
     let forking: Promise<SessionInfo> | undefined;
-    const host = await hostWith(kind, {
+    const manager = await managerWith(kind, {
       before: async ({ collection, value: { life } }) => {
         if (collection !== 'sessions' || life !== 'deleting' || forking) return;
-        forking = host.fork(parent.id, 'local', { agentKey: 'fork' });
+        forking = manager.fork(parent.id, 'local', { agentKey: 'fork' });
         await forking;
       },
     });
-    const { session: parent } = await host.create('local', { agentKey: 'parent' });
-    await valueIn(host, parent.id, 'open("kept", "w").write("kept")');
-    await expect(host.delete(parent.id)).rejects.toMatchObject({ code: 'SESSION_CONFLICT' });
+    const { session: parent } = await manager.create('local', { agentKey: 'parent' });
+    await valueIn(manager, parent.id, 'open("kept", "w").write("kept")');
+    await expect(manager.delete(parent.id)).rejects.toMatchObject({ code: 'SESSION_CONFLICT' });
     const fork = (await forking)?.id ?? '';
-    for (const id of [fork, parent.id]) expect(await valueIn(host, id, 'open("kept").read()')).toBe('kept');
-    await host.delete(fork);
-    await host.delete(parent.id);
-    await expect(host.get(parent.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    for (const id of [fork, parent.id]) expect(await valueIn(manager, id, 'open("kept").read()')).toBe('kept');
+    await manager.delete(fork);
+    await manager.delete(parent.id);
+    await expect(manager.get(parent.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
   it('a session that is deleted while it is being forked is gone, and there is no fork', async () => {
     let deleting: Promise<void> | undefined;
-    const host = await hostWith(kind, {
+    const manager = await managerWith(kind, {
       before: async ({ collection, value: { life } }) => {
         if (collection !== 'sessions' || life !== 'making' || deleting) return;
-        deleting = host.delete(parent.id);
+        deleting = manager.delete(parent.id);
         await deleting;
       },
     });
-    const { session: parent } = await host.create('local', { agentKey: 'parent' });
-    await valueIn(host, parent.id, '1');
-    await expect(host.fork(parent.id, 'local', { agentKey: 'fork' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    expect((await host.list({ ownerId: 'local' })).sessions).toEqual([]);
+    const { session: parent } = await manager.create('local', { agentKey: 'parent' });
+    await valueIn(manager, parent.id, '1');
+    await expect(manager.fork(parent.id, 'local', { agentKey: 'fork' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect((await manager.list({ ownerId: 'local' })).sessions).toEqual([]);
   });
 });
 

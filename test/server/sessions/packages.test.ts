@@ -38,18 +38,21 @@ describe('packages over the API', { timeout: 120_000 }, () => {
 
   it.each(['session', 'user'] as const)(
     'are added and removed with the routes of a %s, also for live kernels',
-    async (door) => {
+    async (owner) => {
       const client = await connectTo(server, 'url');
-      const [one, other] = [await client.open({ agentKey: `${door} 1` }), await client.open({ agentKey: `${door} 2` })];
+      const [one, other] = [
+        await client.open({ agentKey: `${owner} 1` }),
+        await client.open({ agentKey: `${owner} 2` }),
+      ];
       await other.run('x = 1');
-      const { deps } = door === 'session' ? one : client;
+      const { deps } = owner === 'session' ? one : client;
       const lines: string[] = [];
-      const name = `thing-of-${door}`;
+      const name = `thing-of-${owner}`;
       expect(await deps.add(name, { onProgress: (text) => lines.push(text) })).toMatchObject({ installed: [name] });
       expect(lines.length).toBeGreaterThan(0);
       expect(await deps.list()).toContain(name);
       expect(await deps.status()).toMatchObject({ installed: true });
-      expect(await other.run(`import thing_of_${door} as thing; thing.VERSION, x`)).toMatchObject({
+      expect(await other.run(`import thing_of_${owner} as thing; thing.VERSION, x`)).toMatchObject({
         value: ['1.0.0', 1],
       });
       expect(await deps.remove(name)).toMatchObject({ removed: [name] });

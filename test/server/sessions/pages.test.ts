@@ -2,24 +2,24 @@
 
 import { expect, test } from 'vitest';
 import type { SessionQuery } from '../../../src/protocol/session-info.ts';
-import { newPlace, openHost, upTo, useRedis } from './session-hosts.ts';
+import { newPlace, openSessionManager, upTo, useRedis } from './session-managers.ts';
 
 useRedis();
 const COUNT = 250;
 
 test.each(['file', 'redis'] as const)('every session is listed exactly once, in %s storage', async (kind) => {
-  const { host } = await openHost(await newPlace(kind));
+  const { manager } = await openSessionManager(await newPlace(kind));
   const owners = ['local', 'ann~000000000000'];
   const make = async (number: number) => {
     const labels = { third: String(number % 3) };
-    const { session } = await host.create(owners[number % 2] ?? '', { agentKey: `k${number}`, labels });
+    const { session } = await manager.create(owners[number % 2] ?? '', { agentKey: `k${number}`, labels });
     return session.id;
   };
   const ids = await Promise.all(upTo(COUNT).map(make));
   const pagesOf = async (query: SessionQuery, between = async () => {}) => {
     const found: string[] = [];
     for (let cursor: string | undefined; ; ) {
-      const page = await host.list({ limit: 7, ...query, ...(cursor === undefined ? {} : { cursor }) });
+      const page = await manager.list({ limit: 7, ...query, ...(cursor === undefined ? {} : { cursor }) });
       found.push(...page.sessions.map(({ id }) => id));
       cursor = page.next;
       if (cursor === undefined) return found;
@@ -44,13 +44,13 @@ test.each(['file', 'redis'] as const)('every session is listed exactly once, in 
 });
 
 test('sessions with a large environment come in short pages, and one that is larger is refused', async () => {
-  const { host } = await openHost(await newPlace('file'));
+  const { manager } = await openSessionManager(await newPlace('file'));
   const make = (number: number, size: number) =>
-    host.create('local', { agentKey: `k${number}`, env: { A: 'x'.repeat(size) } });
+    manager.create('local', { agentKey: `k${number}`, env: { A: 'x'.repeat(size) } });
   const made = await Promise.all(upTo(40).map((number) => make(number, 100_000)));
   const found: string[] = [];
   for (let cursor: string | undefined; ; ) {
-    const page = await host.list({ limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+    const page = await manager.list({ limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
     expect(JSON.stringify(page).length).toBeLessThan(2_000_000);
     found.push(...page.sessions.map(({ id }) => id));
     cursor = page.next;
@@ -59,5 +59,5 @@ test('sessions with a large environment come in short pages, and one that is lar
   expect(found.toSorted()).toEqual(made.map(({ session }) => session.id).toSorted());
   const more = { env: { A: 'x'.repeat(200_000) } };
   await expect(make(41, 200_000)).rejects.toThrow('128 KB');
-  await expect(host.update(found[0] ?? '', more)).rejects.toThrow('128 KB');
+  await expect(manager.update(found[0] ?? '', more)).rejects.toThrow('128 KB');
 });

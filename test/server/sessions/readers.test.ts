@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import type { SessionEvent } from '../../../src/protocol/session-events.ts';
 import { execute, start } from '../../support/servers/executions.ts';
-import { isEvent, newPlace, next, numbersOf, openServerSession, upTo, useRedis } from './session-hosts.ts';
+import { isEvent, newPlace, next, numbersOf, openServerSession, upTo, useRedis } from './session-managers.ts';
 
 useRedis();
 
@@ -17,7 +17,7 @@ for n in range(${COUNT}):
 
 describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
   test('20 of them get 1,000 events a second, each once and in order', { timeout: 120_000 }, async () => {
-    const { serverSession, host } = await openServerSession(await newPlace(kind));
+    const { serverSession, manager } = await openServerSession(await newPlace(kind));
     await execute(serverSession, '1');
     const { execution, firstSeq, outcome } = await start(serverSession, CODE);
     const read = async () => {
@@ -33,13 +33,13 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
       expect(numbersOf(seen)).toEqual(upTo(firstSeq + seen.length - 1, firstSeq));
       expect(seen.filter(({ type }) => type === 'display')).toHaveLength(COUNT);
     }
-    expect((await host.metrics()).readers).toBe(0);
+    expect((await manager.metrics()).readers).toBe(0);
   });
 
   test('a slow one gets every event later; one that disappears is forgotten', {
     timeout: 120_000,
   }, async () => {
-    const { serverSession, host } = await openServerSession(await newPlace(kind));
+    const { serverSession, manager } = await openServerSession(await newPlace(kind));
     const slow = serverSession.events()[Symbol.asyncIterator]();
     const vanished = serverSession.events()[Symbol.asyncIterator]();
     const seen: number[] = [];
@@ -49,7 +49,7 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     };
     await step();
     await vanished.next();
-    expect((await host.metrics()).readers).toBe(2);
+    expect((await manager.metrics()).readers).toBe(2);
     const fast = next(serverSession, 'result');
     await execute(serverSession, "for n in range(200): print('x' * 20_000, flush=True)");
     // It had not asked for anything, and nobody had to wait for it.
@@ -59,17 +59,17 @@ describe.each(['file', 'redis'] as const)('readers in %s storage', (kind) => {
     while ((seen.at(-1) ?? 0) < last) await step();
     expect(seen).toEqual(upTo(last));
     await slow.return?.();
-    expect((await host.metrics()).readers).toBe(0);
+    expect((await manager.metrics()).readers).toBe(0);
   });
 
   test('one that disconnects while it waits is removed', async () => {
-    const { serverSession, host } = await openServerSession(await newPlace(kind));
+    const { serverSession, manager } = await openServerSession(await newPlace(kind));
     const gone = new AbortController();
     const { last } = await serverSession.position();
     const reading = serverSession.events({ after: last, signal: gone.signal })[Symbol.asyncIterator]().next();
-    expect((await host.metrics()).readers).toBe(1);
+    expect((await manager.metrics()).readers).toBe(1);
     gone.abort();
     expect(await reading).toEqual({ done: true, value: undefined });
-    expect((await host.metrics()).readers).toBe(0);
+    expect((await manager.metrics()).readers).toBe(0);
   });
 });

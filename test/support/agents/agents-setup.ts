@@ -29,18 +29,18 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const [word] = await once(socket, 'data');
     return await bring(String(word).trim());
   };
-  const door = createServer((socket) => {
+  const server = createServer((socket) => {
     socket.on('error', () => {}); // a test that was broken off
     answer(socket).then(
       (path) => socket.end(path),
       (error) => socket.end(String(error)),
     );
   });
-  door.listen(join(folder, 'door'));
-  await once(door, 'listening');
-  project.provide('agentsDoor', join(folder, 'door'));
+  server.listen(join(folder, 'agents.sock'));
+  await once(server, 'listening');
+  project.provide('agentsSocket', join(folder, 'agents.sock'));
   return async () => {
-    door.close();
+    server.close();
     await Promise.allSettled(brought.values());
     rmSync(folder, { recursive: true, force: true });
   };

@@ -1,4 +1,4 @@
-/** The programs of agents that all files of a run share; agents-setup.ts brings them when the first of them knocks. */
+/** The programs of agents that all files of a run share; agents-setup.ts installs them when the first file asks. */
 
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -6,7 +6,7 @@ import { inject } from 'vitest';
 
 /** The folder of an agent's program: its `programDir`. */
 export async function sharedProgram(agent: string): Promise<string> {
-  const socket = connect(inject('agentsDoor'));
+  const socket = connect(inject('agentsSocket'));
   socket.write(`${agent}\n`);
   const answer = (await text(socket)).trim();
   if (answer.startsWith('/')) return answer;
@@ -15,6 +15,6 @@ export async function sharedProgram(agent: string): Promise<string> {
 
 declare module 'vitest' {
   interface ProvidedContext {
-    agentsDoor: string;
+    agentsSocket: string;
   }
 }

@@ -1,4 +1,4 @@
-/** One engine of a kind for all files of a run: started by the first test that knocks, removed at the end. */
+/** One engine of a kind for all files of a run: started when the first test asks, removed at the end. */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { DockerEngine, type EngineKind } from './docker.ts';
 const Wanted = z.tuple([z.enum(['docker', 'podman']), z.enum(['engine', 'image'])]);
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = mkdtempSync(join(tmpdir(), 'cella-door-'));
+  const folder = mkdtempSync(join(tmpdir(), 'cella-docker-'));
   const engines = new Map<EngineKind, Promise<DockerEngine>>();
   const images = new Map<EngineKind, Promise<void>>();
   const answer = async (socket: Socket) => {
@@ -28,18 +28,18 @@ export default async function setup(project: TestProject): Promise<() => Promise
     if (what === 'image') await image;
     return address;
   };
-  const door = createServer((socket) => {
+  const server = createServer((socket) => {
     socket.on('error', () => {}); // a test that was broken off
     answer(socket).then(
       (address) => socket.end(address),
       (error) => socket.end(String(error)),
     );
   });
-  door.listen(join(folder, 'door'));
-  await once(door, 'listening');
-  project.provide('dockerDoor', join(folder, 'door'));
+  server.listen(join(folder, 'docker.sock'));
+  await once(server, 'listening');
+  project.provide('dockerSocket', join(folder, 'docker.sock'));
   return async () => {
-    door.close();
+    server.close();
     for (const engine of engines.values()) {
       await engine.then(
         (one) => one.remove(),

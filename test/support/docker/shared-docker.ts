@@ -1,4 +1,4 @@
-/** The engine that all files of a run share; docker-setup.ts starts it when the first of them knocks. */
+/** The engine that all files of a run share; docker-setup.ts starts it when the first file asks. */
 
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -16,7 +16,7 @@ export async function sharedEngineWithImage(): Promise<string> {
 }
 
 async function ask(what: string): Promise<string> {
-  const socket = connect(inject('dockerDoor'));
+  const socket = connect(inject('dockerSocket'));
   socket.write(`${engineKind()} ${what}\n`);
   const answer = (await text(socket)).trim();
   if (answer.startsWith('unix://')) return answer;
@@ -25,6 +25,6 @@ async function ask(what: string): Promise<string> {
 
 declare module 'vitest' {
   interface ProvidedContext {
-    dockerDoor: string;
+    dockerSocket: string;
   }
 }

@@ -1,4 +1,4 @@
-"""What whoever runs this gets at on the machine, told as JSON: doors, and words in what can be read.
+"""Prints as JSON what the user who runs this can reach on the machine: sockets, files, and words in what can be read.
 
 Standard input: `{"connect": [path…], "open": [path…], "words": [word…], "files": [path…]}`. Words are looked for in
 what processes show of themselves, and in the files; they are never an argument of this program.

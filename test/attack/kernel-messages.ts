@@ -407,7 +407,7 @@ const backlog: Row[] = [
   },
 ];
 
-export const speechRows: readonly Row[] = [
+export const kernelMessageRows: readonly Row[] = [
   ...saves,
   ...values,
   ...displays,

@@ -11,7 +11,7 @@ import { TestServer } from '../support/servers/server.ts';
 import { Chromium } from './chromium.ts';
 import type { Page } from './chromium-page.ts';
 
-export class Browsed implements AsyncDisposable {
+export class BrowserTest implements AsyncDisposable {
   readonly #dataDir: string;
   readonly #client: string;
   readonly proxy: CuttingProxy;
@@ -26,15 +26,15 @@ export class Browsed implements AsyncDisposable {
     this.chromium = chromium;
   }
 
-  static async start(): Promise<Browsed> {
+  static async start(): Promise<BrowserTest> {
     await using parts = new AsyncDisposableStack();
     const dataDir = await scratchFolder();
     const client = await clientForPages();
     const cella = parts.use(await TestServer.start({ dataDir }));
     const proxy = parts.use(await CuttingProxy.to(cella.url));
-    const browsed = new Browsed(dataDir, client, cella, proxy, await Chromium.launch());
+    const browserTest = new BrowserTest(dataDir, client, cella, proxy, await Chromium.launch());
     parts.move();
-    return browsed;
+    return browserTest;
   }
 
   /** Where the browser finds it. */

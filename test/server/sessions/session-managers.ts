@@ -1,4 +1,4 @@
-/** Hosts of sessions for tests, on each storage: closed after the test, with nothing left at the file's end. */
+/** SessionManagers for tests, on each storage: closed after the test, with nothing left at the file's end. */
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -41,32 +41,32 @@ export async function newPlace(kind: 'file' | 'redis'): Promise<Place> {
 export type Options = Partial<Omit<SessionManagerOptions, 'storage' | 'dataDir'>>;
 
 export interface Opened {
-  readonly host: SessionManager;
+  readonly manager: SessionManager;
   readonly storage: Storage;
   end(): Promise<void>;
 }
 
-export async function openHost(place: Place, options: Options = {}): Promise<Opened> {
+export async function openSessionManager(place: Place, options: Options = {}): Promise<Opened> {
   const storage = await place.open();
-  const host = await SessionManager.open({ ...options, storage, dataDir: place.dataDir });
+  const manager = await SessionManager.open({ ...options, storage, dataDir: place.dataDir });
   let ending: Promise<void> | undefined;
   const end = () => {
-    ending ??= host.close().finally(() => storage.close());
+    ending ??= manager.close().finally(() => storage.close());
     return ending;
   };
   onTestFinished(() => end().catch(() => {})); // what a test does to storage is its own business
-  return { host, storage, end };
+  return { manager, storage, end };
 }
 
-/** A session of a host of its own. */
+/** A session of its own manager. */
 export async function openServerSession(
   place: Place,
   wanted: NewSession = {},
   options: Options = {},
 ): Promise<Opened & { serverSession: ServerSession }> {
-  const opened = await openHost(place, options);
-  const { session } = await opened.host.create('local', wanted);
-  return { ...opened, serverSession: await opened.host.open(session.id) };
+  const opened = await openSessionManager(place, options);
+  const { session } = await opened.manager.create('local', wanted);
+  return { ...opened, serverSession: await opened.manager.open(session.id) };
 }
 
 /** What there is in the log so far. */
