@@ -1,7 +1,7 @@
 import { getEventListeners, once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { ByteLimit } from '../request-limits.ts';
@@ -56,6 +56,7 @@ it('disconnects a client whose messages the other server does not read, if they 
   const [front, back] = servers as [WebSocketServer, WebSocketServer];
   const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;
   back.on('connection', (socket) => socket.pause());
+  const onRefused = vi.fn<(reason: string) => void>();
   const held = new ByteLimit(32 * PIECE.length);
   const { signal } = new AbortController();
   const limits = { slowClientTimeoutMs: 60_000, bufferBytes: 8 * PIECE.length, gone: signal, closing: signal };
@@ -63,13 +64,14 @@ it('disconnects a client whose messages the other server does not read, if they 
     client.pause();
     const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });
     if (owner instanceof Response) throw new Error('it was refused');
-    proxySocket(client, owner, { ...limits, hold: held.reserve('somebody') });
+    proxySocket(client, owner, { ...limits, hold: held.reserve('somebody'), onRefused });
     client.resume();
   });
   const clients = Array.from({ length: 8 }, () => new WebSocket(at(front)));
   const closed = clients.map((client) => new Promise((resolve) => client.once('close', resolve)));
   for (const client of clients) client.once('open', () => pour(client));
   expect(await Promise.race(closed)).toBe(CloseCode.tooMuch);
+  expect(onRefused).toHaveBeenCalledWith('unread messages use too much memory');
   // What does not read does not see who has gone.
   for (const client of [...clients, ...front.clients, ...back.clients]) client.terminate();
   await expect.poll(() => front.clients.size).toBe(0);

@@ -9,6 +9,8 @@ import { toStream } from '../../lib/node-web.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { ReportRefusal } from '../http/server-context.ts';
+import { closeSocket } from '../http/socket-connection.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 interface ProxiedRequest {
@@ -125,6 +127,8 @@ export interface ProxySocketOptions {
   readonly bufferBytes: number;
   /** Reserves memory for the client's data until the other server takes it. */
   readonly hold: ByteReservation;
+  /** Called if the client sends more than that. */
+  readonly onRefused: ReportRefusal;
   /** Aborts when the other server is gone. */
   readonly gone: AbortSignal;
   /** Aborts when this server shuts down. */
@@ -165,7 +169,7 @@ function connect({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>):
 }
 
 export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxySocketOptions): void {
-  const { gone, closing, hold } = options;
+  const { gone, closing, hold, onRefused } = options;
   const moved = () => endBoth(client, owner, CloseCode.moved, 'the session has moved');
   const stopped = () => endBoth(client, owner, CloseCode.closing, 'the server is shutting down');
   const slow = () => endBoth(client, owner, CloseCode.slow, 'too slow');
@@ -173,7 +177,9 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
     try {
       hold.resize(waiting);
     } catch {
-      endBoth(client, owner, CloseCode.tooMuch, 'unread messages use too much memory');
+      const reason = 'unread messages use too much memory';
+      onRefused(reason);
+      endBoth(client, owner, CloseCode.tooMuch, reason);
     }
   };
   pipeFrames(client, owner, { ...options, slow, keep });
@@ -236,10 +242,7 @@ function endBoth(client: WebSocket, owner: WebSocket, code: number, reason: stri
 }
 
 function close(socket: WebSocket, code: number, reason: string): void {
-  // A paused socket would never see that the other side agrees to close.
-  socket.resume();
-  socket.close(code, reason);
-  setTimeout(() => socket.terminate(), CLOSING_MS).unref();
+  closeSocket(socket, code, reason, CLOSING_MS);
 }
 
 /** Some codes only say how a connection ended, and are never sent. */

@@ -166,8 +166,8 @@ export class SessionForwarder implements Disposable {
     }
     if (socket.destroyed) left();
     else socket.once('close', left);
-    upgrade.accept = (client, room) =>
-      proxySocket(client, owner, { ...this.#options.sockets, gone: watched.gone, hold: room() });
+    upgrade.accept = (client, { room, onRefused }) =>
+      proxySocket(client, owner, { ...this.#options.sockets, gone: watched.gone, hold: room(), onRefused });
     return new Response(null, { status: 204 });
   }
 

@@ -243,16 +243,16 @@ export function createNodeServer(parts: NodeServerOptions): Server {
   });
   server.on('upgrade', (incoming, socket, head) => {
     socket.on('error', () => {}); // the client has gone
-    const upgrade: Upgrade = { accept: undefined, room: undefined, place: undefined };
+    const upgrade: Upgrade = { accept: undefined, options: undefined, place: undefined };
     const leave = () => upgrade.place?.[Symbol.dispose]();
     socket.once('close', leave);
     const answer = async () => {
       const response = await fetch(toRequest(incoming), { incoming, socket: incoming.socket, listener, upgrade });
-      const { accept, room } = upgrade;
-      if (!accept || !room) return await refuse(socket, await refusalResponse(response));
+      const { accept, options } = upgrade;
+      if (!accept || !options) return await refuse(socket, await refusalResponse(response));
       sockets.handleUpgrade(incoming, socket, head, (client) => {
-        limitPartialMessages(client, socket, room());
-        accept(client, room);
+        limitPartialMessages(client, socket, options.room(), options.onRefused);
+        accept(client, options);
       });
     };
     const answered = answer().catch((error) => {

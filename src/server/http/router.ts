@@ -25,7 +25,7 @@ import type { SessionManager } from '../sessions/session-manager.ts';
 import { jsonResponse, readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';
 import type { AuditTarget, RequestAudit } from './request-audit.ts';
-import { clientAddress, type RequestContext, type RequestEnv } from './server-context.ts';
+import { clientAddress, type RequestContext, type RequestEnv, type UpgradeOptions } from './server-context.ts';
 
 /** How many maximum-size bodies one user may hold in memory. */
 const LARGEST_AT_ONCE = 16;
@@ -174,10 +174,18 @@ export class Router {
     const principal = await authenticate(c, access);
     c.set('principal', principal);
     c.env.userId = principal.userId;
-    if (c.env.upgrade) c.env.upgrade.room = () => this.reserveBytes(c);
+    if (c.env.upgrade) c.env.upgrade.options = this.#upgradeOptions(c);
     // A forwarded request was counted by the server that forwarded it.
     if (!c.get('forwardMark')) admitRequest(access, principal);
     return principal;
+  }
+
+  #upgradeOptions(c: RequestContext): UpgradeOptions {
+    const about = { session: c.req.param('id'), code: 'RATE_LIMITED' };
+    return {
+      room: () => this.reserveBytes(c),
+      onRefused: (detail) => this.#parts.requestAudit.refused(c, 'rate', { ...about, detail }),
+    };
   }
 
   /** Reserves memory for this request's body until it is read, or for a WebSocket's messages until it closes. */

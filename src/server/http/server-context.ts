@@ -91,11 +91,20 @@ export const defaultLimits: HttpLimits = {
 /** `local`: the Unix socket in the data folder, which only the user that runs the server can open. */
 export type ListenerKind = 'network' | 'local';
 
+/** Counts and logs that a WebSocket was closed because its client sends too much. */
+export type ReportRefusal = (reason: string) => void;
+
+/** What a WebSocket needs, once its user is known. */
+export interface UpgradeOptions {
+  /** Reserves memory for its messages. */
+  readonly room: () => ByteReservation;
+  readonly onRefused: ReportRefusal;
+}
+
 /** A WebSocket upgrade. A handler that accepts it sets `accept`. */
 export interface Upgrade {
-  accept: ((socket: WebSocket, room: () => ByteReservation) => void) | undefined;
-  /** Reserves memory for its messages, once the user is known. */
-  room: (() => ByteReservation) | undefined;
+  accept: ((socket: WebSocket, options: UpgradeOptions) => void) | undefined;
+  options: UpgradeOptions | undefined;
   /** Its slot in the limit on followers. Disposed of when the connection ends, even if it never becomes a WebSocket. */
   place: Disposable | undefined;
 }

@@ -20,7 +20,7 @@ import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import { admitRequest, type Reauthorize } from './router.ts';
-import type { ServerContext } from './server-context.ts';
+import type { ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
 export interface SessionSocketOptions {
@@ -33,6 +33,7 @@ export interface SessionSocketOptions {
   readonly reauthorize: Reauthorize;
   /** Writes the request and its outcome to the audit log. */
   readonly audit: (entry: RouteAudit | undefined, outcome: Promise<unknown>) => void;
+  readonly onRefused: ReportRefusal;
   readonly log: Logger;
 }
 
@@ -52,8 +53,8 @@ export class SessionSocket {
   constructor(socket: WebSocket, options: SessionSocketOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, log, principal, session, reauthorize } = options;
-    const warn = () => void this.#connection.outbox.send({ type: 'draining' });
+    const { service, log, principal, session, reauthorize, onRefused } = options;
+    const warn = () => this.#connection.run(this.#connection.outbox.send({ type: 'draining' }));
     service.draining.addEventListener('abort', warn, { once: true });
     this.#responder = options.responds ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
@@ -62,9 +63,9 @@ export class SessionSocket {
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     };
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
-    this.#connection = new SocketConnection(socket, { service, reauthorize, log, onClosed });
+    this.#connection = new SocketConnection(socket, { service, reauthorize, log, onRefused, onClosed });
     socket.on('message', (data, binary) => this.#take(data, binary));
-    if (!this.#connection.over.aborted) void this.#send();
+    if (!this.#connection.over.aborted) this.#connection.run(this.#send());
   }
 
   async #send(): Promise<void> {
@@ -88,7 +89,7 @@ export class SessionSocket {
       if (signal.aborted) return;
       const { code, message } = toCellaError(error, '-');
       const [why, reason] = closeReasons[code] ?? [CloseCode.failed, message];
-      this.#connection.close(why, reason.slice(0, 100));
+      this.#connection.close(why, reason);
     }
   }
 
@@ -105,6 +106,7 @@ export class SessionSocket {
       .finally(() => {
         if (--this.#unread === 0) this.#socket.resume();
       });
+    this.#connection.run(this.#reading);
   }
 
   #begin(bytes: Buffer, isCheap: boolean): void {
@@ -115,9 +117,10 @@ export class SessionSocket {
     else if (typeof frame !== 'object' || frame === null) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
       this.#atWork++;
-      void this.#answer(frame).finally(() => {
+      const answered = this.#answer(frame).finally(() => {
         this.#atWork--;
       });
+      this.#connection.run(answered);
     }
   }
 

@@ -1,8 +1,11 @@
 /** A client that reads slowly is waited for; one that does not read is let go. */
 
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { expect, test, vi } from 'vitest';
-import type { WebSocket } from 'ws';
-import { Heartbeat, Outbox } from './socket-connection.ts';
+import { WebSocket, WebSocketServer } from 'ws';
+import { CloseCode } from '../../protocol/api/socket-frames.ts';
+import { closeSocket, Heartbeat, Outbox } from './socket-connection.ts';
 
 const limits = { slowClientTimeoutMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
 
@@ -54,6 +57,21 @@ test('senders to one that reads nothing wait: only its buffer and one frame are 
   expect(over.signal.aborted).toBe(true);
   expect(stuck.bufferedAmount).toBeGreaterThan(some.bufferBytes);
   expect(stuck.bufferedAmount).toBeLessThan(some.bufferBytes + 600);
+});
+
+test.each([
+  ['短い', '短い'],
+  ['x'.repeat(200), 'x'.repeat(123)],
+  ['数'.repeat(100), '数'.repeat(41)],
+  [`x${'😀'.repeat(50)}`, `x${'😀'.repeat(30)}`],
+])('the reason %s is sent up to its last whole character that fits into a close frame', async (reason, sent) => {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  server.on('connection', (socket) => closeSocket(socket, CloseCode.failed, reason));
+  await once(server, 'listening');
+  const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const [code, received] = await once(client, 'close');
+  expect([code, String(received)]).toEqual([CloseCode.failed, sent]);
+  server.close();
 });
 
 const quiet = { room: true, listening: true };

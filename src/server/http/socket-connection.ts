@@ -8,13 +8,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import { onAbort } from '../../lib/abort.ts';
+import { systemCode } from '../../lib/values.ts';
 import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Dropped } from '../metrics.ts';
 import { type ByteReservation, FrameRateLimit } from '../request-limits.ts';
 import { whyForbidden } from './event-responses.ts';
 import type { Reauthorize } from './router.ts';
-import type { ServerContext, StreamLimits } from './server-context.ts';
+import type { ReportRefusal, ServerContext, StreamLimits } from './server-context.ts';
 
 interface SocketConnectionOptions {
   readonly service: ServerContext;
@@ -22,12 +23,26 @@ interface SocketConnectionOptions {
   readonly log: Logger;
   /** Limit on buffered bytes, if lower than the default. */
   readonly bufferBytes?: number;
+  /** Called if the client sends too much. */
+  readonly onRefused: ReportRefusal;
   /** Called when the connection has closed. */
   readonly onClosed: (code: number) => void;
 }
 
 /** How long the client has to read the sent data and to answer the close frame. */
 const CLOSING_MS = 5000;
+/** The limit of the protocol. */
+const MOST_REASON_BYTES = 123;
+
+/** Sends the close frame, and cuts off a client that does not answer in time. */
+export function closeSocket(socket: WebSocket, code: number, reason: string, withinMs = CLOSING_MS): void {
+  // Without this, the client's close frame would not be read.
+  socket.resume();
+  const { read } = new TextEncoder().encodeInto(reason, new Uint8Array(MOST_REASON_BYTES));
+  socket.close(code, reason.slice(0, read));
+  setTimeout(() => socket.terminate(), withinMs).unref();
+}
+
 /** How disconnected clients are counted. */
 const drops = new Map<number, Dropped>([
   [CloseCode.slow, 'slow'],
@@ -49,7 +64,7 @@ export class SocketConnection {
     const { service, log } = options;
     const limits = { ...service.limits, bufferBytes: options.bufferBytes ?? service.limits.bufferBytes };
     this.outbox = new Outbox(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
-    const heartbeat = setInterval(() => void this.#beat(), service.limits.heartbeatMs);
+    const heartbeat = setInterval(() => this.run(this.#beat()), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
       this.alive();
@@ -77,10 +92,16 @@ export class SocketConnection {
     this.#over.abort();
     const dropped = drops.get(code);
     if (dropped) this.#options.service.metrics.dropped(dropped);
-    // Without this, the client's close frame would not be read.
-    this.#socket.resume();
-    this.#socket.close(code, reason);
-    setTimeout(() => this.#socket.terminate(), CLOSING_MS).unref();
+    if (code === CloseCode.tooMuch) this.#options.onRefused(reason);
+    closeSocket(this.#socket, code, reason);
+  }
+
+  /** Closes the connection if the work fails: nobody waits for it. */
+  run(work: Promise<unknown>): void {
+    work.catch((error) => {
+      this.#options.log.error({ err: error }, 'unexpected');
+      this.close(CloseCode.failed, 'unexpected error');
+    });
   }
 
   /** The client sent data. Its pong may be queued behind a lot of data, so any data counts. */
@@ -122,7 +143,7 @@ export class SocketConnection {
   /** Skips the heartbeat if data is queued: that data shows life, too. */
   #sendHeartbeat(): void {
     if (!this.outbox.isWritable) return;
-    void this.outbox.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs });
+    this.run(this.outbox.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs }));
   }
 }
 
@@ -271,23 +292,30 @@ export class Unfinished {
 }
 
 /** Closes the client if there is no room for the rest of its message. Complete messages are unaffected. */
-export function limitPartialMessages(client: WebSocket, connection: Duplex, hold: ByteReservation): void {
+export function limitPartialMessages(
+  client: WebSocket,
+  connection: Duplex,
+  hold: ByteReservation,
+  onRefused: ReportRefusal,
+): void {
   const unfinished = new Unfinished();
   const count = (piece: Buffer) => {
     try {
       hold.resize(unfinished.after(piece));
     } catch {
-      client.close(CloseCode.tooMuch, 'unfinished messages use too much memory');
+      const reason = 'unfinished messages use too much memory';
+      onRefused(reason);
       // Discard whatever else the client sends, and do not wait for its close frame.
       connection.removeAllListeners('data');
+      closeSocket(client, CloseCode.tooMuch, reason);
       connection.resume();
       connection.end();
-      setTimeout(() => client.terminate(), CLOSING_MS).unref();
     }
   };
   connection.prependListener('data', count);
   // After an error, nothing more is read or held.
-  client.once('error', () => {
+  client.once('error', (error) => {
+    if (systemCode(error) === 'WS_ERR_TOO_MANY_BUFFERED_PARTS') onRefused('too many parts of a message');
     connection.off('data', count);
     hold[Symbol.dispose]();
   });

@@ -12,7 +12,7 @@ import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import type { Reauthorize } from './router.ts';
-import type { ServerContext } from './server-context.ts';
+import type { ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
 export interface TerminalSocketOptions {
@@ -20,6 +20,7 @@ export interface TerminalSocketOptions {
   readonly session: ServerSession;
   readonly options: TerminalOptions;
   readonly reauthorize: Reauthorize;
+  readonly onRefused: ReportRefusal;
   /** Called when the connection has closed. */
   readonly left: (code: number) => void;
   readonly log: Logger;
@@ -43,17 +44,14 @@ export class TerminalSocket {
   constructor(socket: WebSocket, options: TerminalSocketOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, reauthorize, log, left } = options;
+    const { service, reauthorize, log, onRefused, left: onClosed } = options;
+    const bufferBytes = BUFFER_BYTES;
     this.#connection = new SocketConnection(socket, {
-      service,
-      reauthorize,
-      log,
-      bufferBytes: BUFFER_BYTES,
-      onClosed: left,
+      ...{ service, reauthorize, log, bufferBytes, onRefused, onClosed },
     });
     socket.on('message', (data, binary) => this.#take(data, binary));
     this.#connection.startHeartbeats();
-    void this.#run();
+    this.#connection.run(this.#run());
   }
 
   async #run(): Promise<void> {
@@ -65,7 +63,7 @@ export class TerminalSocket {
         await using terminal = await inside.terminal(options);
         // The client may have disconnected while the program started.
         if (over.aborted) return;
-        over.addEventListener('abort', () => void terminal.close(), { once: true });
+        over.addEventListener('abort', () => this.#connection.run(terminal.close()), { once: true });
         this.#terminal.resolve(terminal);
         for await (const chunk of terminal.output) {
           await outbox.sendBytes(chunk);
@@ -107,6 +105,7 @@ export class TerminalSocket {
       .finally(() => {
         if (--this.#untyped === 0) this.#socket.resume();
       });
+    this.#connection.run(this.#typing);
   }
 
   #handleFrame(data: RawData): void {
@@ -116,8 +115,10 @@ export class TerminalSocket {
     else if (given === undefined) this.#connection.close(CloseCode.wrong, 'no JSON text');
     else {
       const { success, data: frame, error } = TerminalClientFrame.safeParse(given);
-      if (!success) void this.#connection.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
-      else void this.#terminal.promise.then((terminal) => terminal?.resize({ cols: frame.cols, rows: frame.rows }));
+      const done = success
+        ? this.#terminal.promise.then((terminal) => terminal?.resize({ cols: frame.cols, rows: frame.rows }))
+        : this.#connection.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
+      this.#connection.run(done);
     }
   }
 

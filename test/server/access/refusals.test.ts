@@ -1,9 +1,12 @@
 /** What was refused is in the audit log and in a metric, and nobody can fill the log by being refused. */
 
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import { type AuditRecord, type RefusalKind, refusalKinds } from '../../../src/protocol/access-models.ts';
+import { CloseCode } from '../../../src/protocol/api/socket-frames.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
 import { agentServer, hostileRunner, namedPrograms, prompt } from '../../support/servers/agent-server.ts';
 import { SAY } from '../../support/servers/approved-tool.ts';
@@ -188,6 +191,33 @@ it('requests over the rate limit are counted too', async () => {
   expect(status).toBe(429);
   expect(await countOf('rate')).toBeGreaterThan(0);
   expect(await refusalsOf('rate')).toContainEqual(expect.objectContaining({ from: '127.0.0.1', code: 'RATE_LIMITED' }));
+});
+
+/** The close code of `ws` if a message has too many parts. */
+const POLICY_VIOLATION = 1008;
+
+it.each<[string, string, (socket: WebSocket) => void, number]>([
+  ['frames', 'ws', (socket) => socket.send('{"type":"ping","id":1}'), 3000],
+  ['control frames', 'ws', (socket) => socket.pong(), 3000],
+  ['frames of a terminal', 'terminal', (socket) => socket.send('{"type":"resize","cols":80,"rows":24}'), 3000],
+  ['fragments of a message', 'ws', (socket) => socket.send('', { fin: false }), 30_000],
+])('too many %s on a WebSocket are counted, and in the audit log with the session', async (what, path, send, count) => {
+  const user = what.replaceAll(' ', '-');
+  const token = await server.user(user, 'member');
+  const { id } = await server.session({}, token);
+  const before = await countOf('rate');
+  const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/sessions/${id}/${path}`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  socket.on('error', () => {}); // the server may end the connection before it has read everything
+  const closed = once(socket, 'close');
+  await once(socket, 'open');
+  for (let n = 0; n < count; n++) send(socket);
+  const [code] = await closed;
+  expect([CloseCode.tooMuch, POLICY_VIOLATION, 1006]).toContain(code);
+  await expect.poll(() => countOf('rate')).toBe(before + 1);
+  const entry = { session: id, userName: user, code: 'RATE_LIMITED', action: `get /v1/sessions/{id}/${path}` };
+  await expect.poll(() => refusalsOf('rate')).toContainEqual(expect.objectContaining(entry));
 });
 
 it('each kind was refused here, and the metric has no other kinds', async () => {

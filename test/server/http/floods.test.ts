@@ -161,6 +161,7 @@ describe('messages that never end', () => {
       'unfinished messages use too much memory',
     ]);
     expect(held.filter(({ socket }) => socket.readyState === WebSocket.OPEN).length).toBeGreaterThan(12);
+    expect((await server.call('GET /metrics')).text).toMatch(/^cella_refused_total\{kind="rate"\} [1-9]/m);
     expect(await answered(other, LARGEST / 2)).toBe('error');
     expect(await answered(quiet)).toBe('error');
     for (const { socket } of held) socket.terminate();

@@ -57,9 +57,10 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
       const audit = (entry: RouteAudit | undefined, outcome: Promise<unknown>) =>
         void requestAudit.settled(context, entry, { session: info.id }, outcome);
       upgrade.place = place.move();
-      upgrade.accept = (socket) => {
+      upgrade.accept = (socket, { onRefused }) => {
         const responds = permissions === 'answer';
-        new SessionSocket(socket, { service, session, principal, after, responds, reauthorize, audit, log });
+        const options = { service, session, principal, after, responds, reauthorize, audit, onRefused, log };
+        new SessionSocket(socket, options);
       };
     },
 

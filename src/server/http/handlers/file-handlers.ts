@@ -43,7 +43,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
       const source = (signal: AbortSignal) => {
         onAbort(signal, () => {
           over.abort();
-          void changes.return(undefined);
+          void changes.return(undefined).catch(() => {}); // nobody reads it any more
         });
         return from(first, changes);
       };
