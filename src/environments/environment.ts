@@ -31,7 +31,10 @@ export interface ExecOptions {
 
 export interface Process {
   readonly stdin: Writable | undefined;
-  /** Output is kept until it is read. Destroy the stream if you do not want to read it. */
+  /**
+   * Output is kept until it is read. Destroy the stream if you do not want to read it. It ends soon after the exit, even if
+   * another process keeps it open silently.
+   */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Rejects only if the program never started. */

@@ -5,7 +5,8 @@
 
 import { Readable } from 'node:stream';
 import type { ByteSource, KernelConnection } from '../kernel/kernel-connection.ts';
-import { finishProcess } from '../lib/run-process.ts';
+import { timeoutAfterIo } from '../lib/deadline.ts';
+import { finishProcess, SILENT_PIPE_MS } from '../lib/run-process.ts';
 import type { Capabilities } from '../protocol/enums.ts';
 import type { EnvironmentSpec, Interpreter } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -157,22 +158,44 @@ export async function runToEnd(
   return { ...result, exit };
 }
 
-export function toReadable(source: ByteSource): Readable {
+/** After `exited` settles, closes a source that stays silent while the reader wants more: another process holds it open. */
+export function toReadable(source: ByteSource, exited?: Promise<unknown>): Readable {
   let begun = false;
+  let isWanted = false;
+  let isOver = false;
+  let cancel = () => {};
+  const want = (more: boolean) => {
+    isWanted = more;
+    cancel();
+    if (isWanted && isOver) cancel = timeoutAfterIo(SILENT_PIPE_MS, () => source.close());
+  };
   const stream: Readable = new Readable({
     read() {
+      want(true);
       if (begun) return source.resume();
       begun = true;
       source.read(
-        // A chunk is only valid during this call.
-        (chunk) => stream.push(Buffer.from(chunk)),
-        () => stream.push(null),
+        // A chunk is only valid during this call. If there is room for more, the stream calls `read` again.
+        (chunk) => {
+          want(false);
+          return stream.push(Buffer.from(chunk));
+        },
+        () => {
+          want(false);
+          stream.push(null);
+        },
       );
     },
     destroy(error, done) {
+      want(false);
       source.close();
       done(error);
     },
   });
+  const over = () => {
+    isOver = true;
+    want(isWanted);
+  };
+  exited?.then(over, over);
   return stream;
 }

@@ -24,16 +24,6 @@ function runner() {
   return { stdout, exit, lines };
 }
 
-test('the end of the runner is reported after its output, even if the output stays open', async () => {
-  const { stdout, exit, lines } = runner();
-  stdout.write('{"n": 1}\n');
-  expect(await lines.next()).toEqual({ value: { n: 1 }, done: false });
-  exit.resolve({ code: 0 });
-  stdout.write('{"n": 2}\n');
-  expect(await lines.next()).toEqual({ value: { n: 2 }, done: false });
-  expect(await lines.next()).toEqual({ value: undefined, done: true });
-}, 10_000);
-
 test.each(['', '\ufeff'])('a line that is expensive to parse ends it, also after "%s"', async (mark) => {
   const { stdout, exit, lines } = runner();
   stdout.end(`${mark}[${'[],'.repeat(200_000)}[]]\n`);

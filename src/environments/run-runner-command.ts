@@ -2,15 +2,13 @@
 
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
-import { settlesWithin } from '../lib/deadline.ts';
 import { isCheapToParse } from '../lib/json-scanner.ts';
 import { type Line, LineSplitter } from '../lib/line-splitter.ts';
-import { SILENT_PIPE_MS } from '../lib/run-process.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
 import { ErrorLine, LINE_BYTES } from '../protocol/runner-commands.ts';
-import type { Environment, Process } from './environment.ts';
+import type { Environment } from './environment.ts';
 
 /** How to start the runner. Paths are as seen in the environment. */
 export interface RunnerCommandLine {
@@ -55,7 +53,7 @@ export async function* runRunnerCommand<S extends z.ZodType>(
     });
     onInput?.(send);
     let last: z.output<S> | undefined;
-    for await (const line of jsonLines(outputOf(running))) {
+    for await (const line of jsonLines(running.stdout)) {
       const failure = ErrorLine.safeParse(line);
       if (failure.success) throw sendError ?? failed(failure.data);
       const parsed = schema.safeParse(line);
@@ -90,32 +88,6 @@ async function write(stdin: Writable | undefined, text: string): Promise<void> {
     if (!stdin?.writable) resolve();
     else stdin.write(text, () => resolve());
   });
-}
-
-/** Ends with the pipe. If the pipe stays open and silent after the runner's end, another process holds it. */
-async function* outputOf({ stdout, exited }: Process): AsyncGenerator<Uint8Array> {
-  let over = false;
-  let wake = () => {};
-  const end = () => {
-    over = true;
-    wake();
-  };
-  exited.then(end, end);
-  const chunks = stdout[Symbol.asyncIterator]();
-  for (;;) {
-    const next = chunks.next();
-    const notified = new Promise<void>((resolve) => {
-      wake = resolve;
-    });
-    if (!over) await Promise.race([next, notified]);
-    if (over && !(await settlesWithin(next, SILENT_PIPE_MS))) {
-      stdout.destroy();
-      return;
-    }
-    const { value, done } = await next;
-    if (done) return;
-    yield value;
-  }
 }
 
 async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {

@@ -183,8 +183,8 @@ function executionOf(link: RunningProgram, exited: Promise<ProcessExit>, stdin: 
   exited.catch(() => {}); // the caller gets the rejection
   return {
     stdin: writeStdin(link.stdin && toWritable(link.stdin), stdin),
-    stdout: toReadable(link.stdout),
-    stderr: toReadable(link.stderr),
+    stdout: toReadable(link.stdout, link.exited),
+    stderr: toReadable(link.stderr, link.exited),
     exited,
     kill: ({ graceMs = GRACE_MS } = {}) => link.kill({ graceMs }),
   };

@@ -1,16 +1,11 @@
 /** A terminal in the sandbox of a session in this process. */
 
-import type { RunningTerminal } from '../environments/kernel-host.ts';
-import type { ByteSource } from '../kernel/kernel-connection.ts';
+import { type RunningTerminal, toReadable } from '../environments/kernel-host.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
-import { timeoutAfterIo } from '../lib/deadline.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { type Terminal, TerminalOptions, TerminalSize, typedPieces } from '../protocol/workspace-models.ts';
-
-/** After the program's end, all of its output can be read at once. If the pipe stays open longer, another process holds it. */
-const LAST_OUTPUT_MS = 1000;
 
 interface TerminalSetup {
   readonly env: Readonly<Record<string, string>>;
@@ -36,7 +31,7 @@ class LocalTerminal implements Terminal {
 
   constructor(link: RunningTerminal, name: string) {
     this.#link = link;
-    this.output = new TerminalBytes(link);
+    this.output = toReadable(link.output, link.exited);
     this.exited = exitOf(link, name);
     this.exited.catch(() => {}); // callers who await it get the error
   }
@@ -69,60 +64,4 @@ async function exitOf(link: RunningTerminal, name: string): Promise<ProcessExit>
     throw new CellaError('TOOL_FAILED', `${name} could not be started in the sandbox: ${problem}.`);
   }
   return code === undefined ? { signal } : { code };
-}
-
-/** Delivers one chunk at a time: the next is read only after the previous one was taken. */
-class TerminalBytes implements AsyncIterable<Uint8Array> {
-  readonly #source: ByteSource;
-  #next = Promise.withResolvers<Uint8Array | undefined>();
-  #state: 'reading' | 'full' | 'ended' = 'reading';
-  #exited = false;
-  #late: () => void = () => {};
-
-  constructor({ output, exited }: RunningTerminal) {
-    this.#source = output;
-    void exited.then(() => {
-      this.#exited = true;
-      this.#expectEnd();
-    });
-    output.read(
-      (chunk) => {
-        // The chunk is only valid during this call.
-        this.#turn('full', new Uint8Array(chunk));
-        return false;
-      },
-      () => this.#turn('ended', undefined),
-    );
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
-    try {
-      for (;;) {
-        const chunk = await this.#next.promise;
-        if (chunk === undefined) return;
-        yield chunk;
-        if (this.#state === 'ended') return;
-        this.#state = 'reading';
-        this.#next = Promise.withResolvers();
-        this.#expectEnd();
-        this.#source.resume();
-      }
-    } finally {
-      this.#source.close();
-    }
-  }
-
-  #turn(state: 'full' | 'ended', chunk: Uint8Array | undefined): void {
-    this.#late();
-    this.#state = state;
-    this.#next.resolve(chunk);
-  }
-
-  /** The program may have passed its output to a process that outlives it and keeps it open. */
-  #expectEnd(): void {
-    this.#late();
-    if (this.#exited && this.#state === 'reading') {
-      this.#late = timeoutAfterIo(LAST_OUTPUT_MS, () => this.#source.close());
-    }
-  }
 }
