@@ -7,7 +7,7 @@
 
 import { randomFillSync } from 'node:crypto';
 import { StringDecoder } from 'node:string_decoder';
-import { timeoutAfterIo } from '../lib/deadline.ts';
+import { settlesWithin, timeoutAfterIo } from '../lib/deadline.ts';
 import { KernelLimit } from '../protocol/kernel-frames.ts';
 import type { ByteSource, KernelConnection } from './kernel-connection.ts';
 
@@ -87,10 +87,7 @@ export class KernelOutput {
   async drainRemaining(): Promise<void> {
     this.open();
     this.release(ALL_MARKERS);
-    const late = Promise.withResolvers<void>();
-    const cancel = timeoutAfterIo(REMAINING_OUTPUT_TIMEOUT_MS, late.resolve);
-    await Promise.race([Promise.all([this.#stdout.end, this.#stderr.end]), late.promise]);
-    cancel();
+    await settlesWithin(Promise.all([this.#stdout.end, this.#stderr.end]), REMAINING_OUTPUT_TIMEOUT_MS);
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 /** The host's side of one live interpreter: runs one execution or request at a time and checks every frame. */
 
-import { timeoutAfterIo } from '../lib/deadline.ts';
+import { settlesWithin } from '../lib/deadline.ts';
 import { spinBriefly, stopSpinning } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type {
@@ -145,7 +145,9 @@ export class Kernel {
     );
     void connection.exited.then(async (exit) => {
       // The reason of a failed start arrives on another connection than the exit, and may arrive later.
-      if (this.#state.kind === 'starting' && !this.#closing) await this.#drainBeforeExit();
+      if (this.#state.kind === 'starting' && !this.#closing) {
+        await settlesWithin(this.#disconnectedPromise.promise, DRAIN_TIMEOUT_MS);
+      }
       await this.#finishExit(exit);
     });
   }
@@ -384,12 +386,6 @@ export class Kernel {
     if (this.#state.kind === 'dead') return;
     if (problem instanceof FrameError) this.#violation ??= problem.message;
     this.#connection.kill();
-  }
-
-  async #drainBeforeExit(): Promise<void> {
-    const stop = timeoutAfterIo(DRAIN_TIMEOUT_MS, this.#disconnectedPromise.resolve);
-    await this.#disconnectedPromise.promise;
-    stop();
   }
 
   /** From now on the kernel gets no more work, even if it answers before it ends. */

@@ -13,13 +13,18 @@ export async function withTimeout<T>(work: Promise<T>, ms: number, late: () => E
   }
 }
 
+/** The value of `work`, or `fallback` if it rejects or takes longer than `ms`. */
+export async function valueWithin<T>(work: Promise<T>, ms: number, fallback: T): Promise<T> {
+  return await withTimeout(work, ms, () => new Error('late')).catch(() => fallback);
+}
+
 /** Whether `work` resolves or rejects within `ms`. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const settled = work.then(
     () => true,
     () => true,
   );
-  return await withTimeout(settled, ms, () => new Error('late')).catch(() => false);
+  return await valueWithin(settled, ms, false);
 }
 
 /** How long a process may be silent before this checks whether it is stopped. */

@@ -7,7 +7,7 @@
 import { accessSync, type BigIntStats, constants, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { withTimeout } from '../lib/deadline.ts';
+import { settlesWithin } from '../lib/deadline.ts';
 import { Semaphore } from '../lib/queues.ts';
 import { messageOf, systemCode } from '../lib/values.ts';
 import type { FolderId, Mount } from '../protocol/environment-spec.ts';
@@ -246,7 +246,5 @@ async function runCheck(path: string, current: FolderCheck): Promise<void> {
     () => {},
   );
   void answered.then(() => checks.delete(path));
-  await withTimeout(answered, TIMEOUT_MS, () => new Error('late')).catch(() => {
-    current.problem = `has not answered for ${TIMEOUT_MS / 1000} s`;
-  });
+  if (!(await settlesWithin(answered, TIMEOUT_MS))) current.problem = `has not answered for ${TIMEOUT_MS / 1000} s`;
 }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { type KernelSlots, LimitedKernelSlots, SlotWaiters } from '../kernel-manager/kernel-slots.ts';
-import { IdleTimeout } from '../lib/deadline.ts';
+import { IdleTimeout, valueWithin } from '../lib/deadline.ts';
 import { omitUndefined } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { parseOptions } from '../protocol/parse.ts';
@@ -186,16 +186,10 @@ export class KernelPool implements AsyncDisposable {
   /** Private memory of the live kernels, in bytes. Skips kernels that do not answer in time: they may be paused. */
   async memory(timeoutMs: number): Promise<number> {
     const live = [...this.#entries.values()].flatMap(({ opened }) => (opened && opened.pid > 0 ? [opened] : []));
-    const { promise: late, resolve } = Promise.withResolvers<number>();
-    const timer = setTimeout(resolve, timeoutMs, 0);
     const counted = new Set<unknown>();
-    try {
-      // A kernel that cannot be measured has just ended.
-      const each = live.map((session) => Promise.race([session.memory(counted).catch(() => 0), late]));
-      return (await Promise.all(each)).reduce((total, bytes) => total + bytes, 0);
-    } finally {
-      clearTimeout(timer);
-    }
+    // A kernel that cannot be measured has just ended.
+    const each = live.map((session) => valueWithin(session.memory(counted), timeoutMs, 0));
+    return (await Promise.all(each)).reduce((total, bytes) => total + bytes, 0);
   }
 
   /** The kernels of the data folder, including those of other processes. */

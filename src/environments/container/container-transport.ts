@@ -8,9 +8,8 @@ import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs
 import { rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
-import { withTimeout } from '../../lib/deadline.ts';
+import { valueWithin, withTimeout } from '../../lib/deadline.ts';
 import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { runProgram } from '../../lib/run-process.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
@@ -213,8 +212,7 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
   }
 
   async #release(): Promise<void> {
-    const late = delay(REMOVAL_TIMEOUT_MS, false, { ref: false });
-    const removed = await Promise.race([this.#container.remove(), late]);
+    const removed = await valueWithin(this.#container.remove(), REMOVAL_TIMEOUT_MS, false);
     this.supervisor.close();
     this.#listener.close();
     this.proxy?.close();
@@ -244,11 +242,9 @@ function withLateConnection(signal: AbortSignal): AbortSignal {
 
 /** The container's pid on the host; 0 if the engine is too busy to report it. */
 async function pidOf(container: Container): Promise<number> {
-  const pid = container.state().then(
-    ({ Pid }) => Pid,
-    () => 0, // the start reports the reason
-  );
-  return await Promise.race([pid, delay(INSPECT_TIMEOUT_MS, 0, { ref: false })]);
+  // If the container has ended, the start reports the reason.
+  const pid = container.state().then(({ Pid }) => Pid);
+  return await valueWithin(pid, INSPECT_TIMEOUT_MS, 0);
 }
 
 async function isPaused(container: Container): Promise<boolean> {

@@ -3,7 +3,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { opendir, readdir, realpath, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { settlesWithin } from '../../lib/deadline.ts';
 import { systemCode } from '../../lib/values.ts';
 import { invalidPath } from './file-paths.ts';
 import { OpenDirectory } from './open-directory.ts';
@@ -43,7 +43,7 @@ export async function discardFolder(path: string, owner: string, onFailure: OnFa
     if (isGone(error)) return;
     throw error;
   }
-  await Promise.race([removal(discarded, onFailure), delay(WAIT_MS, undefined, { ref: false })]);
+  await settlesWithin(removal(discarded, onFailure), WAIT_MS);
 }
 
 /** Discarded folders of the owner that still exist. */
@@ -55,8 +55,7 @@ export async function discardedFolders(parent: string, owner: string): Promise<s
 /** Continues the removals that an earlier process did not finish. Resolves like `discardFolder`. */
 export async function removeDiscarded(parent: string, onFailure: OnFailure): Promise<void> {
   const left = (await namesIn(parent)).filter((name) => name.startsWith(DISCARDED));
-  const removed = Promise.all(left.map((name) => removal(join(parent, name), onFailure)));
-  await Promise.race([removed, delay(WAIT_MS, undefined, { ref: false })]);
+  await settlesWithin(Promise.all(left.map((name) => removal(join(parent, name), onFailure))), WAIT_MS);
 }
 
 const discardedOf = (owner: string): string => `${DISCARDED}${hash('sha256', owner).slice(0, 16)}-`;

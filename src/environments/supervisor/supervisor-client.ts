@@ -1,8 +1,8 @@
 /** A kernel host with a supervisor as its pid 1: the connections to it and to its kernels and programs. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import type { FrameConnection, KernelConnection } from '../../kernel/kernel-connection.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
+import { settlesWithin } from '../../lib/deadline.ts';
 import { signalName } from '../../lib/process-end.ts';
 import { asError } from '../../lib/values.ts';
 import { ALL_CAPABILITIES } from '../../protocol/enums.ts';
@@ -180,7 +180,7 @@ export class SupervisorClient implements PrestartableHost {
     const exited = exit.promise.then(async (how) => {
       // The reason of a failed start arrives on another connection than the exit, and may arrive later.
       if (how.code === ExitCode.notStarted && problem === undefined) {
-        await Promise.race([closed.promise, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
+        await settlesWithin(closed.promise, DRAIN_TIMEOUT_MS);
       }
       control.close();
       return { ...how, problem };

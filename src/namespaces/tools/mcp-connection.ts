@@ -1,6 +1,5 @@
 /** One open connection to an MCP server, over HTTP or to a program of the host. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CallToolResult,
   Client,
@@ -231,7 +230,7 @@ class ChildProcessTransport implements Transport {
     });
     if (sent) return;
     // If a server no longer reads, it has ended or is ending, and its last output will arrive.
-    await Promise.race([this.#ended, delay(DRAIN_TIMEOUT_MS, undefined, { ref: false })]);
+    await settlesWithin(this.#ended, DRAIN_TIMEOUT_MS);
     throw new Error('the server ended');
   }
 

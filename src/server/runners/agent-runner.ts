@@ -5,10 +5,10 @@
 
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Process } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
+import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
@@ -202,7 +202,7 @@ export class AgentRunner {
   /** A process closes its connection before it exits, so waits briefly for the exit status. */
   async #connectionClosed(reason: CellaError): Promise<void> {
     if (reason.code === 'RUNNER_GONE') {
-      await Promise.race([this.#started.execution.exited.catch(() => {}), delay(EXIT_MS, undefined, { ref: false })]);
+      await settlesWithin(this.#started.execution.exited, EXIT_MS);
     }
     this.#die(reason);
   }
@@ -317,7 +317,7 @@ async function waitForHello(hello: Promise<void>, never: Promise<never>): Promis
     await hello;
   } catch (error) {
     if (error instanceof CellaError && error.code === 'RUNNER_GONE') {
-      await Promise.race([never, delay(EXIT_MS, undefined, { ref: false })]);
+      await withTimeout(never, EXIT_MS, () => error);
     }
     throw error;
   }

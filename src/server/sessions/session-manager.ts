@@ -1,8 +1,8 @@
 /** All sessions of a server: creates, opens, lists, updates and deletes them, and drains them at shutdown. */
 
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { removeDiscarded } from '../../environments/files/remove-tree.ts';
+import { settlesWithin } from '../../lib/deadline.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { KernelInfo } from '../../protocol/kernel-state.ts';
@@ -263,10 +263,10 @@ export class SessionManager implements AsyncDisposable {
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
     const sessions = await this.#open.all();
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, graceMs);
-    await Promise.race([late, Promise.allSettled([...sessions.map((one) => one.idle()), ...this.#creations.pending])]);
-    clearTimeout(timer);
+    await settlesWithin(
+      Promise.allSettled([...sessions.map((one) => one.idle()), ...this.#creations.pending]),
+      graceMs,
+    );
     await this.#close();
   }
 
@@ -323,7 +323,7 @@ export class SessionManager implements AsyncDisposable {
   async #closeAll(): Promise<void> {
     this.#open.stopOpening();
     clearTimeout(this.#again);
-    await Promise.race([this.#clearing, delay(LONGEST_CLEARING_MS, undefined, { ref: false })]);
+    await settlesWithin(this.#clearing, LONGEST_CLEARING_MS);
     await this.#retentionTimer.stop();
     const sessions = await this.#open.all();
     const outcomes = await Promise.allSettled(sessions.map((one) => one.close()));
