@@ -5,6 +5,7 @@ import { access, constants, open, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
+import { tryParseJson } from '../lib/json-scanner.ts';
 import { runProgram } from '../lib/run-process.ts';
 import { MemoizedByKey } from '../lib/single-flight.ts';
 import { messageOf } from '../lib/values.ts';
@@ -98,7 +99,7 @@ async function runProbe(path: string): Promise<HostInterpreter> {
   const output = await runProgram([path, ...probeArgs()], PROBE_TIMEOUT_MS).catch((cause) => {
     throw new CellaError('PYTHON_NOT_FOUND', `${path} could not be run as a Python: ${messageOf(cause)}.`, { cause });
   });
-  const answer = parseJsonOrUndefined(output);
+  const answer = tryParseJson(output);
   const version = oldVersion(answer);
   if (version) {
     const message = `${path} is Python ${version.join('.')}; ${OLDEST_PYTHON} or later is needed.`;
@@ -131,7 +132,7 @@ export function oldVersion(answer: unknown): readonly number[] | undefined {
 }
 
 export function readProbeAnswer(text: string): HostInterpreter | undefined {
-  const answer = ProbeAnswer.safeParse(parseJsonOrUndefined(text)).data;
+  const answer = ProbeAnswer.safeParse(tryParseJson(text)).data;
   if (!answer) return undefined;
   const { tag, executable, packageFolders } = answer;
   const [major, minor] = answer.version;
@@ -145,13 +146,4 @@ export function readProbeAnswer(text: string): HostInterpreter | undefined {
 export function holdsPackagesOnly(folder: string): boolean {
   const wide = ['/boot', '/dev', '/etc', '/home', '/proc', '/root', '/run', '/sys', '/tmp', '/var', homedir()];
   return !wide.some((path) => `${path}/`.startsWith(`${folder.replace(/\/+$/, '')}/`));
-}
-
-/** Undefined if the text is not JSON. No schema accepts undefined. */
-export function parseJsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

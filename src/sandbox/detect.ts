@@ -1,8 +1,8 @@
 /** Detects which layers of isolation this machine supports: Python tries each one for real and reports. */
 
 import { z } from 'zod';
-import { parseJsonOrUndefined } from '../interpreter/find-python.ts';
 import { kernelPackage } from '../interpreter/package-file.ts';
+import { tryParseJson } from '../lib/json-scanner.ts';
 import { runProgram } from '../lib/run-process.ts';
 import { messageOf, systemCode } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';
@@ -39,7 +39,7 @@ type Detection = z.infer<typeof Detection>;
 
 export async function detectLayers(python: string): Promise<Detection> {
   const output = await reportOf(python);
-  const parsed = Detection.safeParse(parseJsonOrUndefined(output));
+  const parsed = Detection.safeParse(tryParseJson(output));
   if (parsed.success) return parsed.data;
   const message = `${python} sent an invalid report about the layers of isolation: ${describeProblems(parsed.error).join('; ')}`;
   throw new CellaError('TEMPLATE_FAILED', message, { details: { output: output.slice(0, 2000) } });

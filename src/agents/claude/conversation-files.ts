@@ -17,6 +17,7 @@ import {
 } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { z } from 'zod';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { checkTranscriptLength, MOST_TRANSCRIPT } from '../../protocol/turn.ts';
 import type { AgentSetup } from '../agent-adapter.ts';
@@ -110,11 +111,7 @@ function byAgent(text: string): Map<string, string> {
 }
 
 function parseLine(line: string): z.infer<typeof StampedLine> | undefined {
-  try {
-    return StampedLine.safeParse(JSON.parse(line)).data;
-  } catch {
-    return undefined; // a truncated line
-  }
+  return StampedLine.safeParse(tryParseJson(line)).data;
 }
 
 function emptyWhereMissing(error: NodeJS.ErrnoException): string[] {

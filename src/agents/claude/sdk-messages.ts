@@ -1,6 +1,7 @@
 /** The messages and transcript lines of Claude's program that Cella reads. The program is untrusted, so all are parsed. */
 
 import { z } from 'zod';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 
 const TextBlock = z.object({ type: z.literal('text'), text: z.string() });
 const ThinkingBlock = z.object({ type: z.literal('thinking'), thinking: z.string() });
@@ -163,12 +164,5 @@ const ClaudeLine = z.discriminatedUnion('type', [AssistantLine, UserLine, CostLi
 export type ClaudeLine = z.infer<typeof ClaudeLine>;
 
 export function parseLines(transcript: string): ClaudeLine[] {
-  return transcript.split('\n').flatMap((text) => {
-    try {
-      const parsed = ClaudeLine.safeParse(JSON.parse(text));
-      return parsed.success ? [parsed.data] : [];
-    } catch {
-      return []; // a truncated or empty line
-    }
-  });
+  return transcript.split('\n').flatMap((text) => ClaudeLine.safeParse(tryParseJson(text)).data ?? []);
 }

@@ -7,14 +7,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import {
-  InterpreterTag,
-  OLDEST_PYTHON,
-  oldVersion,
-  parseJsonOrUndefined,
-  probeProgram,
-} from '../../interpreter/find-python.ts';
+import { InterpreterTag, OLDEST_PYTHON, oldVersion, probeProgram } from '../../interpreter/find-python.ts';
 import { type KernelSources, readKernelSources } from '../../interpreter/package-file.ts';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { MemoizedByKey } from '../../lib/single-flight.ts';
 import { messageOf, systemCode } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
@@ -168,7 +163,7 @@ async function readKeptFacts(folder: string): Promise<z.output<typeof KeptFacts>
   const text = await readFile(join(folder, FACTS), 'utf8').catch(() => undefined);
   // Another process may write a complete entry at any time, so only content that was read counts as broken.
   if (text === undefined) return undefined;
-  const kept = KeptFacts.safeParse(parseJsonOrUndefined(text)).data;
+  const kept = KeptFacts.safeParse(tryParseJson(text)).data;
   if (!kept) await rm(folder, { recursive: true, force: true });
   else await utimes(folder, new Date(), new Date()).catch(() => {}); // otherwise it just looks less recently used
   return kept;
@@ -234,7 +229,7 @@ export async function probeImage(engine: Engine, question: ImageProbe): Promise<
 /** `name` is the image name to show to users. */
 export function readAnswer(name: string, { output, errors }: Extract<RunResult, { kind: 'ended' }>): ImageProbeAnswer {
   const line = output.split('\n').find((each) => each.startsWith(ANSWER_MARKER));
-  const value = parseJsonOrUndefined(line?.slice(ANSWER_MARKER.length) ?? '');
+  const value = tryParseJson(line?.slice(ANSWER_MARKER.length) ?? '');
   const version = oldVersion(value);
   if (version) {
     throw imageUnusable(name, `its Python is ${version.join('.')}, but ${OLDEST_PYTHON} or later is needed`);

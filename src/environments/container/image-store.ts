@@ -9,9 +9,10 @@ import { PassThrough, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { z } from 'zod';
-import { parseJsonOrUndefined, probePython } from '../../interpreter/find-python.ts';
+import { probePython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { answerFromProcess } from '../../lib/deadline.ts';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { labelsOf, runThrowaway } from './container.ts';
 import { askEngine, callEngine, DEFAULT_IMAGE, type Engine, splitName } from './engine.ts';
@@ -120,7 +121,7 @@ function imageChanges({ version, path }: PackedPython, cella: string): string[] 
 
 /** The answer has one JSON object per line, the last with the id. An error can follow a successful start. */
 function idIn(answer: string): string {
-  const lines = answer.split('\n').flatMap((line) => ImportLine.safeParse(parseJsonOrUndefined(line)).data ?? []);
+  const lines = answer.split('\n').flatMap((line) => ImportLine.safeParse(tryParseJson(line)).data ?? []);
   const problem = lines.find((line) => line.error !== undefined)?.error;
   const id = lines.findLast((line) => line.status !== undefined)?.status;
   if (problem === undefined && id !== undefined && /^(sha256:)?[0-9a-f]{64}$/.test(id)) return id;
@@ -256,7 +257,7 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
   let absent: readonly string[] = [];
   let words = '';
   createInterface({ input: packer.stderr }).on('line', (line) => {
-    const value = parseJsonOrUndefined(line);
+    const value = tryParseJson(line);
     const progress = PackProgress.safeParse(value).data;
     if (progress) onProgress(`${toMb(progress.packed)} of ${toMb(progress.of)} MB packed`);
     const found = PackedFacts.safeParse(value).data;

@@ -12,6 +12,7 @@ import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { findPython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { LineSplitter } from '../../lib/line-splitter.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -228,7 +229,7 @@ export class FileBroker {
   }
 
   #answered(line: string): void {
-    const answer = Answer.safeParse(parsed(line)).data;
+    const answer = Answer.safeParse(tryParseJson(line)).data;
     if (!answer) {
       this.#kill(new Error('its answer is invalid'));
       return;
@@ -259,14 +260,6 @@ export class FileBroker {
     for (const { request, reject } of this.#waiting) reject(request.root ? new NotBegun() : gone(why));
     this.#begun.clear();
     this.#waiting = [];
-  }
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined; // not valid JSON, so not an answer
   }
 }
 

@@ -7,7 +7,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
-import { parseJsonOrUndefined, probePython } from '../../interpreter/find-python.ts';
+import { probePython } from '../../interpreter/find-python.ts';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { messageOf } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
@@ -299,7 +300,7 @@ type SetManifest = z.infer<typeof SetManifest>;
 /** The manifest, or undefined if there is no complete set in this format. */
 async function readSetManifest(set: string): Promise<SetManifest | undefined> {
   const text = await readFile(join(set, MANIFEST), 'utf8').catch(() => '');
-  return SetManifest.safeParse(parseJsonOrUndefined(text)).data;
+  return SetManifest.safeParse(tryParseJson(text)).data;
 }
 
 async function distributionsIn(folder: string): Promise<SetManifest['distributions']> {

@@ -27,6 +27,7 @@ import type * as Sqlite from 'node:sqlite';
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { tryParseJson } from '../../lib/json-scanner.ts';
 import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { entriesOf, indexedCollections } from '../collection.ts';
@@ -108,7 +109,8 @@ CREATE INDEX document_fields_of ON document_fields (collection, id);
   const rows = database.prepare('SELECT id, document FROM documents WHERE collection = ?');
   for (const collection of indexedCollections) {
     for (const { id, document } of rows.iterate(collection)) {
-      for (const entry of entriesOf(collection, parsedOrNothing(String(document))))
+      // A damaged document is found by its id alone.
+      for (const entry of entriesOf(collection, tryParseJson(String(document))))
         insert.run(collection, entry, String(id));
     }
   }
@@ -137,14 +139,6 @@ CREATE TABLE transcripts (
     insert.run(Number(number), String(agent), String(id), Number(revision), length, bytes.length, file);
   }
   database.exec('DROP TABLE old_transcripts');
-}
-
-function parsedOrNothing(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // damaged: it is found by its id alone
-  }
 }
 
 const versionOf = (database: DatabaseSync): number =>

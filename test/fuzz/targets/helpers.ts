@@ -48,7 +48,7 @@ export async function helpers(): Promise<Target> {
       { file: 'namespaces/skills/skill-parser.ts', functions: ['parse', '#read', 'understood'] },
       { file: 'environments/container/container.ts', functions: ['collectOutput', 'push', '#fillHead'] },
       { file: 'environments/container/image-python.ts', functions: ['readAnswer', 'wheelPlatforms', 'glibc', 'musl'] },
-      { file: 'interpreter/find-python.ts', functions: ['oldVersion', 'parseJsonOrUndefined'] },
+      { file: 'interpreter/find-python.ts', functions: ['oldVersion'] },
     ],
     words: [
       ...['\x01\0\0\0\0\0\0\x01x', '\x02\0\0\0\0\0\0\x02\xc3\xa9', '\x01\0\0\0\0\0\0\0', '\x03', '\xff\xff\xff\xff'],
