@@ -2,8 +2,7 @@
 
 import type { Writable } from 'node:stream';
 import type { z } from 'zod';
-import { isCheapToParse } from '../lib/json-scanner.ts';
-import { type Line, LineSplitter } from '../lib/line-splitter.ts';
+import { boundedJsonLines, type LineProblem } from '../lib/line-splitter.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ProcessExit } from '../protocol/process.ts';
 import { decodeError, RpcCode } from '../protocol/rpc-message.ts';
@@ -53,7 +52,7 @@ export async function* runRunnerCommand<S extends z.ZodType>(
     });
     onInput?.(send);
     let last: z.output<S> | undefined;
-    for await (const line of jsonLines(running.stdout)) {
+    for await (const line of boundedJsonLines(running.stdout, LINE_BYTES, (kind) => broken(LINE_PROBLEMS[kind]))) {
       const failure = ErrorLine.safeParse(line);
       if (failure.success) throw sendError ?? failed(failure.data);
       const parsed = schema.safeParse(line);
@@ -90,27 +89,15 @@ async function write(stdin: Writable | undefined, text: string): Promise<void> {
   });
 }
 
-async function* jsonLines(output: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
-  const decoder = new LineSplitter(LINE_BYTES);
-  for await (const chunk of output) for (const line of decoder.push(chunk)) yield parsedLine(line);
-  const rest = decoder.end();
-  if (rest) yield parsedLine(rest);
-}
-
-function parsedLine(line: Line): unknown {
-  if (line.kind === 'cut') throw broken(`a line of more than ${LINE_BYTES} bytes`);
-  if (!isCheapToParse(line.bytes)) throw broken('a line that has too many parts or levels');
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line.bytes));
-  } catch {
-    // The parser's message would quote the line, which may contain anything.
-    throw broken('a line that is not JSON');
-  }
-}
-
 function failed({ error: { code, message, advice, details } }: ErrorLine): CellaError {
   return decodeError({ code: RpcCode.internal, message, data: { code, advice, details } });
 }
+
+const LINE_PROBLEMS: Record<LineProblem, string> = {
+  'too long': `a line of more than ${LINE_BYTES} bytes`,
+  expensive: 'a line that has too many parts or levels',
+  'not JSON': 'a line that is not JSON',
+};
 
 function broken(what: string): CellaError {
   return new CellaError('RUNNER_PROTOCOL', `The runner wrote ${what}.`);

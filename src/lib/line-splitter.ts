@@ -1,6 +1,6 @@
-/** Splits a stream of bytes into lines: of limited length, or as the JSON lines of a Response. Works in browsers. */
+/** Splits a stream of bytes into lines, or into the values of JSON lines. Works in browsers. */
 
-import { tryParseJson } from './json-scanner.ts';
+import { isCheapToParse, tryParseJson } from './json-scanner.ts';
 
 /** `cut`: the line exceeded the limit. `bytes` are its first bytes; the rest is dropped. */
 export interface Line {
@@ -85,21 +85,42 @@ export class LineSplitter {
   }
 }
 
+/** An unfinished last line is dropped: the connection broke. */
 export async function* jsonLines(response: Response): AsyncGenerator<unknown, void, undefined> {
+  const lines = new LineSplitter(Number.POSITIVE_INFINITY);
   const decoder = new TextDecoder();
-  let rest = '';
   for await (const chunk of chunksOf(response)) {
-    // A long line comes in many parts: search each part only once.
-    const text = decoder.decode(chunk, { stream: true });
-    if (!text.includes('\n')) {
-      rest += text;
-      continue;
+    for (const { bytes } of lines.push(chunk)) {
+      // An empty line is a heartbeat.
+      if (bytes.length > 0) yield tryParseJson(decoder.decode(bytes));
     }
-    const lines = (rest + text).split('\n');
-    rest = lines.pop() ?? '';
-    // An empty line is a heartbeat.
-    for (const line of lines) if (line !== '') yield tryParseJson(line);
   }
+}
+
+export type LineProblem = 'too long' | 'expensive' | 'not JSON';
+
+/** The JSON of each line that is not blank. For a bad line, throws the error that `problem` makes. */
+export async function* boundedJsonLines(
+  input: AsyncIterable<Uint8Array>,
+  limit: number,
+  problem: (kind: LineProblem) => Error,
+): AsyncGenerator<unknown, void, undefined> {
+  const splitter = new LineSplitter(limit);
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  function* parse({ kind, bytes }: Line): Generator<unknown> {
+    if (kind === 'cut') throw problem('too long');
+    if (!isCheapToParse(bytes)) throw problem('expensive');
+    try {
+      const text = decoder.decode(bytes);
+      if (text.trim() !== '') yield JSON.parse(text);
+    } catch {
+      // No cause: the parser's message would quote the line, which may contain a key.
+      throw problem('not JSON');
+    }
+  }
+  for await (const chunk of input) for (const line of splitter.push(chunk)) yield* parse(line);
+  const last = splitter.end();
+  if (last) yield* parse(last);
 }
 
 /** Not every browser can iterate over a response body. */

@@ -1,9 +1,9 @@
 /** The one-shot commands `setup-session`, `execute-query` and `read-transcript`: JSON lines in, JSON lines out. */
 
-import type { Readable, Writable } from 'node:stream';
+import type { Writable } from 'node:stream';
 import type { z } from 'zod';
 import type { AgentAdapter, AgentSetup } from '../agents/agent-adapter.ts';
-import { type Line, LineSplitter } from '../lib/line-splitter.ts';
+import { boundedJsonLines, type LineProblem } from '../lib/line-splitter.ts';
 import { errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { firstProblem } from '../protocol/parse.ts';
@@ -52,7 +52,7 @@ export async function runCommand(
   try {
     const command = name !== undefined && rest.length === 0 ? commands.get(name) : undefined;
     if (!command) throw unknownCommand();
-    return await command({ lines: readJson(input), output, agents, stop });
+    return await command({ lines: boundedJsonLines(input, LINE_BYTES, lineError), output, agents, stop });
   } catch (error) {
     await output.fail(error).catch(() => {}); // nobody reads
     return 1;
@@ -209,28 +209,11 @@ class StdioPermissions {
   }
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/** The lines of the input as JSON, without blank ones. Throws `INVALID_REQUEST` or `TOO_LARGE`. */
-async function* readJson(input: Readable): AsyncGenerator<unknown> {
-  const decoder = new LineSplitter(LINE_BYTES);
-  for await (const chunk of input) for (const line of decoder.push(chunk)) yield* parseLine(line);
-  const last = decoder.end();
-  if (last) yield* parseLine(last);
-}
-
-function* parseLine(line: Line): Generator<unknown> {
-  if (line.kind === 'cut') throw new CellaError('TOO_LARGE', `A line of the input is longer than ${LINE_BYTES} bytes.`);
-  let json: unknown;
-  try {
-    const text = utf8.decode(line.bytes);
-    if (text.trim() === '') return;
-    json = JSON.parse(text);
-  } catch {
-    // No cause: it would quote the line, which may contain a key.
-    throw new CellaError('INVALID_REQUEST', 'A line of the input is not JSON.');
-  }
-  yield json;
+function lineError(kind: LineProblem): CellaError {
+  if (kind === 'too long')
+    return new CellaError('TOO_LARGE', `A line of the input is longer than ${LINE_BYTES} bytes.`);
+  const what = kind === 'not JSON' ? 'is not JSON' : 'has too many parts or levels';
+  return new CellaError('INVALID_REQUEST', `A line of the input ${what}.`);
 }
 
 async function firstLine<S extends z.ZodType>(lines: AsyncGenerator<unknown>, schema: S): Promise<z.output<S>> {

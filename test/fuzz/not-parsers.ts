@@ -86,7 +86,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'toFileError',
     'kindOf',
   ],
-  'environments/run-runner-command.ts': ['sendAll', 'write', 'outputOf', 'gone'],
+  'environments/run-runner-command.ts': ['sendAll', 'write', 'gone'],
   'interpreter/find-python.ts': [
     'findPython',
     'hostSearchPath',

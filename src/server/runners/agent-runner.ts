@@ -4,11 +4,11 @@
  */
 
 import type { Readable } from 'node:stream';
-import { StringDecoder } from 'node:string_decoder';
 import type { Process } from '../../environments/environment.ts';
 import { checkMode } from '../../environments/execution-environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
+import { type Line, LineSplitter } from '../../lib/line-splitter.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
@@ -369,7 +369,7 @@ function runnerExited({ code, signal, outOfMemory }: ProcessExit, stderr: string
   });
 }
 
-const MOST_LINE = 2000;
+const MOST_LINE_BYTES = 2000;
 const MOST_LINES = 10_000;
 /** Session tokens never appear in the log. */
 const TOKEN = /cst_[0-9A-Za-z_-]+/g;
@@ -377,17 +377,16 @@ const CONTROLS = /[^\P{Cc}\t]/gu;
 
 class StderrLog {
   #last = '';
-  #rest = '';
   #count = 0;
 
   constructor(stream: Readable, onLine: (line: string) => void) {
-    const decoder = new StringDecoder('utf8');
-    stream.on('data', (chunk: Buffer) => {
-      const parts = (this.#rest + decoder.write(chunk)).split('\n');
-      this.#rest = (parts.pop() ?? '').slice(0, MOST_LINE);
-      for (const part of parts) this.#take(part, onLine);
+    const splitter = new LineSplitter(MOST_LINE_BYTES);
+    const take = ({ bytes }: Line) => this.#take(Buffer.from(bytes).toString(), onLine);
+    stream.on('data', (chunk: Buffer) => splitter.push(chunk).forEach(take));
+    stream.on('end', () => {
+      const last = splitter.end();
+      if (last) take(last);
     });
-    stream.on('end', () => this.#take(this.#rest, onLine));
     stream.on('error', () => {}); // its exit is reported elsewhere
   }
 
@@ -396,7 +395,7 @@ class StderrLog {
   }
 
   #take(raw: string, onLine: (line: string) => void): void {
-    const line = raw.slice(0, MOST_LINE).replace(TOKEN, 'cst_…').replace(CONTROLS, '?').trim();
+    const line = raw.replace(TOKEN, 'cst_…').replace(CONTROLS, '?').trim();
     if (line === '') return;
     this.#last = line.slice(0, 500);
     if (++this.#count <= MOST_LINES) onLine(line);

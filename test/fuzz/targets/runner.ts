@@ -117,9 +117,10 @@ export async function runner(): Promise<Target> {
         file: 'protocol/rpc-peer.ts',
         functions: ['#read', '#take', '#settle', '#refuse', '#refuseLine', '#reply', '#fits'],
       },
+      { file: 'lib/line-splitter.ts', functions: ['boundedJsonLines', 'parse'] },
       {
         file: 'environments/run-runner-command.ts',
-        functions: ['runRunnerCommand', 'jsonLines', 'parsedLine', 'failed', 'broken'],
+        functions: ['runRunnerCommand', 'failed', 'broken'],
       },
     ],
     words: [
