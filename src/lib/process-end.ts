@@ -1,6 +1,15 @@
-/** Ends processes and threads. Some cannot be killed. */
+/** Signals and ends processes and threads. Some cannot be killed. */
 import { constants } from 'node:os';
 import { settlesWithin } from './deadline.ts';
+
+/** A negative pid stands for a process group. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended, or belongs to another user.
+  }
+}
 
 /** A process that waits for a hung disk ignores every signal, even SIGKILL. */
 export const LONGEST_KILL_MS = 10_000;

@@ -7,7 +7,7 @@ import { onAbort } from './abort.ts';
 import { timeoutAfterIo } from './deadline.ts';
 import { GatheredBytes } from './gathered-bytes.ts';
 import { LineSplitter } from './line-splitter.ts';
-import { endsAfterKill } from './process-end.ts';
+import { endsAfterKill, sendSignal } from './process-end.ts';
 
 export type ProcessEnd =
   | { readonly code: number; readonly signal?: undefined }
@@ -47,7 +47,7 @@ export interface StartedProcess extends RunningProcess {
 /** Throws if the system refuses the call immediately, such as for arguments that are too long. */
 export function startProcess(argv: readonly string[], options: StartOptions): StartedProcess {
   const [program = '', ...args] = argv;
-  const { cwd, env, hasStdin, user, killTree = killGroup } = options;
+  const { cwd, env, hasStdin, user, killTree = (pid) => sendSignal(-pid, 'SIGKILL') } = options;
   const stdio = [hasStdin ? 'pipe' : 'ignore', 'pipe', 'pipe'] as const;
   const child: ChildProcess = spawn(program, args, { cwd, env, ...user, stdio: [...stdio], detached: true });
   const { pid } = child;
@@ -79,14 +79,6 @@ export function startProcess(argv: readonly string[], options: StartOptions): St
       for (const pipe of [child.stdout, child.stderr]) pipe?.destroy();
     },
   };
-}
-
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // All its processes have ended.
-  }
 }
 
 /** A pipe that is silent for this long after its process ended is held open by another process. */

@@ -8,6 +8,7 @@ import { fstatSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { sendSignal } from '../lib/process-end.ts';
 import { listProcesses } from '../lib/process-identity.ts';
 
 export interface RunnerStreams {
@@ -87,7 +88,7 @@ export async function killSubtree(root: number, spared: ReadonlySet<number>): Pr
   for (let round = 0; round < MOST_ROUNDS; round += 1) {
     const left = treeBelow(root, spared).filter((pid) => pid !== process.pid);
     if (left.length === 0) return true;
-    for (const pid of left) kill(pid);
+    for (const pid of left) sendSignal(pid, 'SIGKILL');
     await delay(ROUND_MS);
   }
   return false;
@@ -95,13 +96,5 @@ export async function killSubtree(root: number, spared: ReadonlySet<number>): Pr
 
 /** Synchronous, so that an exit handler can call it. */
 export function killDescendants(root = process.pid): void {
-  for (const pid of treeBelow(root)) kill(pid);
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It has ended, or belongs to another user.
-  }
+  for (const pid of treeBelow(root)) sendSignal(pid, 'SIGKILL');
 }

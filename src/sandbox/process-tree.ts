@@ -6,9 +6,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { sendSignal } from '../lib/process-end.ts';
 import { listProcesses, type ProcessStat } from '../lib/process-identity.ts';
 
 /** Every process that the program starts inherits this variable, which finds orphans. */
@@ -93,29 +94,10 @@ function read(path: string): string {
   }
 }
 
-function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // The process has ended, or belongs to another user.
-  }
-}
-
 /** Only cgroup v2, mounted alone or next to v1. */
 const CGROUP_MOUNTS = ['/sys/fs/cgroup/unified', '/sys/fs/cgroup'];
 /** The prefix of every such group's name. */
 const GROUP_NAME = 'cella-local-';
-
-export function canMakeGroups(): boolean {
-  const own = ownGroup();
-  if (own === undefined) return false;
-  try {
-    accessSync(own, constants.W_OK);
-    return true;
-  } catch {
-    return false; // a system cgroup, which only root changes
-  }
-}
 
 /**
  * Moves a program that has just started into its cgroup. The program is stopped meanwhile: the move can take many milliseconds,
@@ -126,13 +108,13 @@ export function enterGroup(pid: number, tag: string): Disposable {
   const group = own === undefined ? undefined : join(own, `${GROUP_NAME}${tag}`);
   if (group === undefined || !makeGroup(group)) return { [Symbol.dispose]: () => {} };
   let ended = false;
-  stopOrContinue(pid, 'SIGSTOP');
+  sendSignal(pid, 'SIGSTOP');
   const entered = writeFile(join(group, 'cgroup.procs'), String(pid)).catch(() => {
     // The program has ended, or may not be moved. Its processes are then found by their variables only.
   });
   void entered.then(() => {
     if (ended) removeGroup(group);
-    else stopOrContinue(pid, 'SIGCONT');
+    else sendSignal(pid, 'SIGCONT');
   });
   const dispose = () => {
     ended = true;
@@ -153,7 +135,8 @@ function isInGroup(groups: string, tag: string): boolean {
   return groups.includes(`${GROUP_NAME}${tag}`);
 }
 
-function ownGroup(): string | undefined {
+/** The cgroup of this process. */
+export function ownGroup(): string | undefined {
   const mount = CGROUP_MOUNTS.find((path) => existsSync(join(path, 'cgroup.procs')));
   try {
     const path = /^0::(\/.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1];
@@ -170,14 +153,6 @@ function makeGroup(group: string): boolean {
     return true;
   } catch {
     return false; // not permitted
-  }
-}
-
-function stopOrContinue(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
-  try {
-    process.kill(pid, name);
-  } catch {
-    // The process has ended.
   }
 }
 

@@ -10,6 +10,7 @@ import { probePython } from '../../interpreter/find-python.ts';
 import { kernelPackage } from '../../interpreter/package-file.ts';
 import { isolationError } from '../../kernel/kernel-connection.ts';
 import { withTimeout } from '../../lib/deadline.ts';
+import { sendSignal } from '../../lib/process-end.ts';
 import { isStopped, readProcessStat } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 
@@ -135,7 +136,7 @@ export class TemplateProcess {
   kill(sandbox: string, pid: number): void {
     this.#process.stdin?.write(`kill ${sandbox}\n`);
     // The stopped template cannot kill it. It cannot reap it either, so the pid still belongs to its child.
-    if (pid > 0 && isStopped(this.pid) && readProcessStat(pid)?.parent === this.pid) killNow(pid);
+    if (pid > 0 && isStopped(this.pid) && readProcessStat(pid)?.parent === this.pid) sendSignal(pid, 'SIGKILL');
   }
 
   get pid(): number {
@@ -202,14 +203,6 @@ export class TemplateProcess {
     this.#process.unref();
     for (const stream of [stdin, stdout, stderr])
       if ('unref' in stream && typeof stream.unref === 'function') stream.unref();
-  }
-}
-
-function killNow(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It has already ended.
   }
 }
 
