@@ -4,23 +4,18 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
+import { FileInfo } from '../../protocol/workspace-models.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { type FileBroker, fileBroker, NotBegun } from './file-broker.ts';
 import { askerOf, BoundedListing } from './file-limits.ts';
 import { errorOf } from './file-paths.ts';
-import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
+import type { Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
-const Info = z.object({
-  name: z.string(),
-  kind: z.enum(['file', 'folder', 'link', 'other']),
-  size: z.number(),
-  modifiedAt: z.number(),
-});
 /** A descriptor that the broker holds, with the device and inode that it must belong to. */
 const Opened = z.object({ pid: z.int(), fd: z.int(), device: z.string(), inode: z.string() });
 type Opened = z.infer<typeof Opened>;
 /** `fd` is the descriptor for the next page. */
-const Page = z.object({ files: z.array(Info), fd: z.int().nullable() });
+const Page = z.object({ files: z.array(FileInfo), fd: z.int().nullable() });
 const Nothing = z.null();
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 /** Rounds of removal before giving up on a folder that code keeps refilling. */
@@ -56,14 +51,14 @@ export class BrokeredFiles implements Files {
     });
   }
 
-  async entry(path: string): Promise<SessionFileInfo> {
-    return await this.#look((broker) => broker.ask(this.#request('entry', { path }), Info));
+  async entry(path: string): Promise<FileInfo> {
+    return await this.#look((broker) => broker.ask(this.#request('entry', { path }), FileInfo));
   }
 
-  async read(path: string): Promise<{ info: SessionFileInfo; file: FileHandle }> {
+  async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
     return await this.#look(async (broker) => {
       const request = this.#request('read', { path });
-      const opened = await broker.ask(request, Info.extend(Opened.shape));
+      const opened = await broker.ask(request, FileInfo.extend(Opened.shape));
       const { name, kind, size, modifiedAt } = opened;
       return { info: { name, kind, size, modifiedAt }, file: await take(broker, opened, READ) };
     });
@@ -96,15 +91,15 @@ export class BrokeredFiles implements Files {
         await file.close();
       }
     };
-    return { file, commit: () => end('commit', Info), discard: async () => void (await end('discard', Nothing)) };
+    return { file, commit: () => end('commit', FileInfo), discard: async () => void (await end('discard', Nothing)) };
   }
 
   async makeFolder(path: string): Promise<void> {
     await this.#ask('make', { path }, Nothing);
   }
 
-  async move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
-    return await this.#ask('move', { path: from, to, replace }, Info);
+  async move(from: string, to: string, replace: boolean): Promise<FileInfo> {
+    return await this.#ask('move', { path: from, to, replace }, FileInfo);
   }
 
   async remove(path: string, recursive: boolean): Promise<void> {

@@ -1,9 +1,10 @@
 /** Limits of file work: each user may run a few operations at a time and has a bounded queue; listings have a bounded size. */
 
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileInfo } from '../../protocol/workspace-models.ts';
 import { checkFolderAnswers, whileFolderAnswers } from '../../sandbox/named-folders.ts';
 import { Stuck } from './file-broker.ts';
-import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
+import type { Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
 const WORK_AT_ONCE = 4;
 const MOST_WAITING = 64;
@@ -91,7 +92,7 @@ export class FilesInTurn implements Files {
     return this.#inTurn(() => this.#files.list(path, most, mostBytes));
   }
 
-  entry(path: string): Promise<SessionFileInfo> {
+  entry(path: string): Promise<FileInfo> {
     return this.#inTurn(() => this.#files.entry(path));
   }
 
@@ -129,7 +130,7 @@ export class FilesInTurn implements Files {
     return this.#inTurn(() => this.#files.makeFolder(path));
   }
 
-  move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
+  move(from: string, to: string, replace: boolean): Promise<FileInfo> {
     return this.#inTurn(() => this.#files.move(from, to, replace));
   }
 
@@ -205,7 +206,7 @@ function busy(why: string): CellaError {
 }
 
 export class BoundedListing implements Listing {
-  readonly files: SessionFileInfo[] = [];
+  readonly files: FileInfo[] = [];
   readonly #most: number;
   readonly #mostBytes: number;
   #bytes = 0;
@@ -225,7 +226,7 @@ export class BoundedListing implements Listing {
   }
 
   /** False if the listing is full. */
-  add(file: SessionFileInfo): boolean {
+  add(file: FileInfo): boolean {
     const bytes = Buffer.byteLength(JSON.stringify(file.name));
     this.#cut ||= this.files.length >= this.#most || this.#bytes + bytes > this.#mostBytes;
     if (this.#cut) return false;

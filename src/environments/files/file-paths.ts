@@ -2,6 +2,7 @@
 
 import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileInfo } from '../../protocol/workspace-models.ts';
 
 const MOST_PARTS = 64;
 /** Marks an error in its details: a path that leads out of the workspace is reported to the operator. */
@@ -98,14 +99,12 @@ export function toFileError(path: string, error: unknown): unknown {
   return new CellaError('STORAGE_FAILED', message, { cause: error });
 }
 
-export type FileKind = 'file' | 'folder' | 'link' | 'other';
-
 interface Entry {
   isFile(): boolean;
   isDirectory(): boolean;
   isSymbolicLink(): boolean;
 }
 
-export function kindOf(entry: Entry): FileKind {
+export function kindOf(entry: Entry): FileInfo['kind'] {
   return entry.isFile() ? 'file' : entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'other';
 }

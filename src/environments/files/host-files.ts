@@ -4,11 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, opendir, rename, rmdir, unlink } from 'node:fs/promises';
 import { giveWay } from '../../lib/event-loop.ts';
+import type { FileInfo } from '../../protocol/workspace-models.ts';
 import { BoundedListing } from './file-limits.ts';
 import { errorOf, isCode, kindOf } from './file-paths.ts';
 import { NameBudget, OpenDirectory, reach } from './open-directory.ts';
 import { removeTree } from './remove-tree.ts';
-import type { Files, FilesRoot, Listing, NewFile, SessionFileInfo } from './session-files.ts';
+import type { Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
 const FILE_MODE = 0o644;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -40,13 +41,13 @@ export class HostFiles implements Files {
     return listing;
   }
 
-  async entry(path: string): Promise<SessionFileInfo> {
+  async entry(path: string): Promise<FileInfo> {
     const [above, name] = split(path);
     await using parent = await this.#folder(above);
     return infoOf(name, await lstat(parent.path(name)));
   }
 
-  async read(path: string): Promise<{ info: SessionFileInfo; file: FileHandle }> {
+  async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
     await using root = await OpenDirectory.root(this.#root);
     // Look before opening: opening a pipe or a device has side effects.
     await using way = await this.#reach(root, path, 0);
@@ -122,7 +123,7 @@ export class HostFiles implements Files {
     }
   }
 
-  async move(from: string, to: string, replace: boolean): Promise<SessionFileInfo> {
+  async move(from: string, to: string, replace: boolean): Promise<FileInfo> {
     const [[above, name], [newAbove, newName]] = [split(from), split(to)];
     await using source = await this.#folder(above);
     await lstat(source.path(name));
@@ -164,7 +165,7 @@ function split(path: string): readonly [above: string, name: string] {
   return at < 0 ? ['', path] : [path.slice(0, at), path.slice(at + 1)];
 }
 
-function infoOf(name: string, stats: Stats): SessionFileInfo {
+function infoOf(name: string, stats: Stats): FileInfo {
   return { name, kind: kindOf(stats), size: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) };
 }
 

@@ -3,10 +3,10 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { FolderId } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import type { FileInfo } from '../../protocol/workspace-models.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
 import { BrokeredFiles } from './brokered-files.ts';
 import { FilesInTurn } from './file-limits.ts';
-import type { FileKind } from './file-paths.ts';
 import { HostFiles } from './host-files.ts';
 
 export interface FilesRoot {
@@ -22,16 +22,8 @@ export interface FilesRoot {
   readonly whose?: string | undefined;
 }
 
-export interface SessionFileInfo {
-  readonly name: string;
-  readonly kind: FileKind;
-  readonly size: number;
-  /** Milliseconds since 1970. */
-  readonly modifiedAt: number;
-}
-
 export interface Listing {
-  readonly files: readonly SessionFileInfo[];
+  readonly files: readonly FileInfo[];
   /** The length of the names in JSON. */
   readonly bytes: number;
   /** Whether the folder has more entries than fit in the listing. */
@@ -41,7 +33,7 @@ export interface Listing {
 /** A file that becomes visible with `commit`. */
 export interface NewFile {
   readonly file: FileHandle;
-  commit(): Promise<SessionFileInfo>;
+  commit(): Promise<FileInfo>;
   discard(): Promise<void>;
 }
 
@@ -52,13 +44,13 @@ export interface NewFile {
 export interface Files {
   /** `mostBytes` limits the length of the names in JSON. */
   list(path: string, most: number, mostBytes?: number): Promise<Listing>;
-  entry(path: string): Promise<SessionFileInfo>;
+  entry(path: string): Promise<FileInfo>;
   /** Opens a regular file. The caller closes it. */
-  read(path: string): Promise<{ readonly info: SessionFileInfo; readonly file: FileHandle }>;
+  read(path: string): Promise<{ readonly info: FileInfo; readonly file: FileHandle }>;
   /** Also creates missing parent folders. */
   create(path: string): Promise<NewFile>;
   makeFolder(path: string): Promise<void>;
-  move(from: string, to: string, replace: boolean): Promise<SessionFileInfo>;
+  move(from: string, to: string, replace: boolean): Promise<FileInfo>;
   remove(path: string, recursive: boolean): Promise<void>;
   /** Opens a readable folder. The caller closes it. */
   folder(path: string): Promise<FileHandle>;

@@ -3,10 +3,10 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { FileChange } from '../../protocol/workspace-models.ts';
+import type { FileChange, FileInfo } from '../../protocol/workspace-models.ts';
 import type { FilesInTurn } from './file-limits.ts';
 import { isAbsence, missing, partsOf, toFileError } from './file-paths.ts';
-import type { Files, SessionFileInfo } from './session-files.ts';
+import type { Files } from './session-files.ts';
 
 /** Changes within this time are reported together. */
 const GATHER_MS = 50;
@@ -136,13 +136,13 @@ class WatchedTree {
   }
 
   /** Watches a folder before listing it, so that no new entry is missed. */
-  async #enter(path: string, found: (path: string, entry: SessionFileInfo) => void): Promise<void> {
+  async #enter(path: string, found: (path: string, entry: FileInfo) => void): Promise<void> {
     this.#entriesLeft = MOST_ENTRIES;
     this.#bytesLeft = MOST_NAME_BYTES;
     await this.#enterBelow(path, found, 0);
   }
 
-  async #enterBelow(path: string, found: (path: string, entry: SessionFileInfo) => void, depth: number): Promise<void> {
+  async #enterBelow(path: string, found: (path: string, entry: FileInfo) => void, depth: number): Promise<void> {
     {
       await using folder = await this.#files.folder(joinPath(this.#top, path));
       if (depth > MOST_DEEP || !this.#watches.add(path, folder)) {

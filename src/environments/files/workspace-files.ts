@@ -4,13 +4,13 @@ import type { FileHandle } from 'node:fs/promises';
 import { inSlices, sortedInSlices } from '../../lib/event-loop.ts';
 import { asError, systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { FileChange } from '../../protocol/workspace-models.ts';
+import type { FileChange, FileInfo } from '../../protocol/workspace-models.ts';
 import type { FileEntry } from '../environment.ts';
 import { askerOf, type FilesInTurn } from './file-limits.ts';
 import { invalidPath, isCode, partsOf, toFileError } from './file-paths.ts';
 import type { Glob } from './glob.ts';
 import { isGone } from './remove-tree.ts';
-import { type Files, type FilesRoot, type Listing, openFiles, type SessionFileInfo } from './session-files.ts';
+import { type Files, type FilesRoot, type Listing, openFiles } from './session-files.ts';
 import { joinPath, type WatchBudget, watchTree } from './watch-tree.ts';
 
 const MOST_LISTED = 10_000;
@@ -36,7 +36,7 @@ export class WorkspaceFiles {
   }
 
   /** Reads the bytes from `start` on. The file is closed at its end, or when the reader stops. */
-  read(path: string, start = 0): Promise<{ info: SessionFileInfo; chunks: AsyncIterable<Uint8Array> }> {
+  read(path: string, start = 0): Promise<{ info: FileInfo; chunks: AsyncIterable<Uint8Array> }> {
     return withFileErrors(path, async () => {
       const { info, file } = await this.files.read(checkedPath(path));
       return { info, chunks: chunksOf(this.files, file, start) };
@@ -48,7 +48,7 @@ export class WorkspaceFiles {
     path: string,
     chunks: AsyncIterable<Uint8Array>,
     { limitBytes = Number.MAX_SAFE_INTEGER } = {},
-  ): Promise<SessionFileInfo> {
+  ): Promise<FileInfo> {
     return withFileErrors(path, () => replaceFile(this.files, checkedPath(path), { chunks, limitBytes }));
   }
 
@@ -56,7 +56,7 @@ export class WorkspaceFiles {
     return withFileErrors(path, () => this.files.makeFolder(partsOf(path).join('/')));
   }
 
-  move(from: string, to: string, { replace = false } = {}): Promise<SessionFileInfo> {
+  move(from: string, to: string, { replace = false } = {}): Promise<FileInfo> {
     return withFileErrors(from, async () => {
       const [source, target] = [checkedPath(from), checkedPath(to)];
       try {
@@ -130,7 +130,7 @@ async function* readFrom(
   }
 }
 
-const byName = (one: SessionFileInfo, other: SessionFileInfo): number => (one.name < other.name ? -1 : 1);
+const byName = (one: FileInfo, other: FileInfo): number => (one.name < other.name ? -1 : 1);
 
 interface NewContent {
   readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
@@ -141,7 +141,7 @@ async function replaceFile(
   files: FilesInTurn,
   path: string,
   { chunks, limitBytes = Number.MAX_SAFE_INTEGER }: NewContent,
-): Promise<SessionFileInfo> {
+): Promise<FileInfo> {
   const made = await files.create(path);
   try {
     let size = 0;
