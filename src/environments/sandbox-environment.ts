@@ -202,7 +202,7 @@ function exitOf(program: string, { problem, ...exit }: Awaited<RunningProgram['e
 }
 
 /** What a SandboxEnvironment runs in. `openAgentSandbox` opens one. */
-interface EnvironmentSandbox {
+export interface EnvironmentSandbox {
   readonly kind: 'sandbox' | 'docker';
   /** Paths inside the sandbox. */
   readonly paths: { readonly app: string; readonly workspace: string; readonly home: string };
@@ -210,7 +210,7 @@ interface EnvironmentSandbox {
   readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
   /** Whether it can still run programs. */
   readonly alive: boolean;
-  /** Why the first process could not be isolated, if it could not: then nothing has started. */
+  /** Why isolation failed: then nothing has started. It may be known only after the sandbox was opened. */
   readonly failure?: Error | undefined;
   exec(program: ProgramSpec): Promise<RunningProgram>;
   close(): Promise<void>;

@@ -71,13 +71,7 @@ export class Autosave {
     // A save under way ends with the environment of this kernel, so it must be written first.
     await this.#written;
     if (!this.#changed || !this.#options.durableCheckpoints || !kernel.idle) return;
-    this.#changed = false;
-    try {
-      this.#options.onSaved?.(await this.write(kernel, { kind: 'save', execution }));
-    } catch (error) {
-      this.#changed = true;
-      throw error;
-    }
+    await this.#writeSave(kernel, execution);
   }
 
   /** Resolves when a save under way is written or has failed: it must not appear among later saves. */
@@ -108,21 +102,19 @@ export class Autosave {
       const forked = await this.#options.fork(() => {
         this.#written = written.promise;
       });
-      if (forked) await this.#writeFork(forked);
+      if (forked) await this.#writeSave(forked.kernel, forked.execution).finally(() => forked.kernel.close());
     } finally {
       written.resolve();
     }
   }
 
-  async #writeFork({ kernel, execution }: SaveFork): Promise<void> {
+  async #writeSave(kernel: Kernel, execution: number): Promise<void> {
     this.#changed = false;
     try {
       this.#options.onSaved?.(await this.write(kernel, { kind: 'save', execution }));
     } catch (error) {
       this.#changed = true;
       throw error;
-    } finally {
-      await kernel.close();
     }
   }
 }

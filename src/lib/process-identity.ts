@@ -121,6 +121,18 @@ export function processState(identity: ProcessIdentity): ProcessState {
   return startOf(Number(pid)) === started ? 'alive' : 'dead';
 }
 
+let knownBootId: string | undefined;
+
+/** Empty if this is not Linux. */
+export function bootId(): string {
+  try {
+    knownBootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    knownBootId = '';
+  }
+  return knownBootId;
+}
+
 let pidNamespace: PidNamespace | 'none' | undefined;
 
 function ownPidNamespace(): PidNamespace | undefined {
@@ -130,7 +142,7 @@ function ownPidNamespace(): PidNamespace | undefined {
 
 function readPidNamespace(): PidNamespace | undefined {
   try {
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').replaceAll('-', '').trim();
+    const boot = bootId().replaceAll('-', '');
     const namespace = readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
     const readable = /^[0-9a-f]+$/.test(boot) && namespace !== '' && startOf(process.pid) !== undefined;
     return readable ? { boot, namespace } : undefined;

@@ -4,10 +4,11 @@
  * loop for all sessions.
  */
 
-import { accessSync, type BigIntStats, constants, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { accessSync, type BigIntStats, constants, lstatSync, realpathSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { settlesWithin } from '../lib/deadline.ts';
+import { bootId } from '../lib/process-identity.ts';
 import { Semaphore } from '../lib/queues.ts';
 import { messageOf, systemCode } from '../lib/values.ts';
 import type { FolderId, Mount } from '../protocol/environment-spec.ts';
@@ -127,21 +128,6 @@ function inspectFolder(path: string, recorded: FolderId | undefined) {
   const facts = statSync(path, { bigint: true });
   const owner: [uid: number, gid: number] = [Number(facts.uid), Number(facts.gid)];
   return { id: checkSameFolder(path, folderIdOfStats(facts), recorded), owner, mode: Number(facts.mode) };
-}
-
-let knownBootId: string | undefined;
-
-function bootId(): string {
-  knownBootId ??= readBootId();
-  return knownBootId;
-}
-
-function readBootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-  } catch {
-    return ''; // not Linux, where folders are not held open either
-  }
 }
 
 export function folderId(path: string): FolderId {

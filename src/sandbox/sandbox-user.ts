@@ -62,6 +62,16 @@ export function fileRights(path: string, home: string, container: boolean): File
   return { uid, gid, mapped: !container && !(own && ours) };
 }
 
+/** Whether the mode of a file gives this user the wanted permissions, such as 4 for reading. */
+export function permits(
+  file: { readonly mode: number; readonly uid: number; readonly gid: number },
+  { uid, gid }: Pick<SandboxUser, 'uid' | 'gid'>,
+  wanted: number,
+): boolean {
+  const shift = file.uid === uid ? 6 : file.gid === gid ? 3 : 0;
+  return ((file.mode >> shift) & wanted) === wanted;
+}
+
 let mappedUids: number | undefined;
 
 /** The largest uid that this process's user namespace maps; it never changes. */

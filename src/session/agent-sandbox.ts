@@ -1,15 +1,8 @@
 /** A sandbox for a coding agent: a second one next to the kernel's, for the same user, with the same folders and policy. */
 
-import type { FilesRoot } from '../environments/files/session-files.ts';
-import {
-  type Executor,
-  type KernelHost,
-  type KernelHostListener,
-  type RunningProgram,
-  runToEnd,
-} from '../environments/kernel-host.ts';
+import { type Executor, type KernelHost, type KernelHostListener, runToEnd } from '../environments/kernel-host.ts';
+import type { EnvironmentSandbox } from '../environments/sandbox-environment.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ProgramSpec } from '../protocol/kernel-payloads.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
 import { dataFolder } from './data-folders.ts';
 import { ExecutorConfig, withExecutorAdvice } from './executor-config.ts';
@@ -26,23 +19,12 @@ export interface AgentSandboxOptions {
   readonly onDenied?: KernelHostListener['networkDenied'] | undefined;
 }
 
-export interface AgentSandbox extends AsyncDisposable {
-  readonly kind: 'sandbox' | 'docker';
-  /** Paths inside the sandbox. */
+export interface AgentSandbox extends EnvironmentSandbox, AsyncDisposable {
   readonly paths: typeof AGENT_PATHS & { readonly workspace: string; readonly home: string };
   /** The same paths on the host. */
   readonly onHost: { readonly workspace: string; readonly home: string };
-  /** Access to their files. */
-  readonly files: { readonly workspace: FilesRoot; readonly home: FilesRoot };
   /** The pid, on the host, that everything in it descends from. */
   readonly pid: number;
-  /** Whether it can still run programs. */
-  readonly alive: boolean;
-  /** Why isolation failed. It may be known only after the sandbox was opened. */
-  readonly failure: Error | undefined;
-  exec(program: ProgramSpec): Promise<RunningProgram>;
-  /** Ends everything that runs in it. */
-  close(): Promise<void>;
 }
 
 export async function openAgentSandbox(options: AgentSandboxOptions): Promise<AgentSandbox> {

@@ -17,7 +17,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { limitsToSpec, PACKAGES_INSIDE, policyOf } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
 import { checkFoldersAnswer, readableFolder, resolveFolder, writableFolder } from '../sandbox/named-folders.ts';
-import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
+import { type FileRights, fileRights, permits } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/validation.ts';
@@ -362,11 +362,9 @@ export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user:
 }
 
 /** `whole`: the folder to make readable. */
-function checkMode(whole: string, path: string, wanted: number, { uid, gid }: SandboxOwner): void {
-  const { mode, uid: owner, gid: group } = statSync(path);
-  const shift = owner === uid ? 6 : group === gid ? 3 : 0;
-  if (((mode >> shift) & wanted) === wanted) return;
-  throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${uid}) cannot read ${path}.`, {
+function checkMode(whole: string, path: string, wanted: number, user: SandboxOwner): void {
+  if (permits(statSync(path), user, wanted)) return;
+  throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${user.uid}) cannot read ${path}.`, {
     advice: `It was installed under a restrictive umask. Make it readable: \`chmod -R go+rX ${whole}\`.`,
   });
 }

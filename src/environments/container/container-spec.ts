@@ -7,6 +7,7 @@ import type { EnvironmentSpec, Mount } from '../../protocol/environment-spec.ts'
 import { CellaError } from '../../protocol/errors.ts';
 import { KernelLimit } from '../../protocol/kernel-frames.ts';
 import { checkFolderId } from '../../sandbox/named-folders.ts';
+import { permits } from '../../sandbox/sandbox-user.ts';
 import type { Engine, EngineIdentity } from './engine.ts';
 
 /** Where Cella's own folders are mounted in a container. */
@@ -136,13 +137,12 @@ export function outermost(folders: readonly Mount[]): Mount[] {
   return folders.filter((one) => !folders.some((other) => isWithin(one, other)));
 }
 
-function checkMountMode({ path, owner }: Mount, { uid, gid }: EnvironmentSpec, wanted: number, verb: string): void {
+function checkMountMode({ path, owner }: Mount, spec: EnvironmentSpec, wanted: number, verb: string): void {
   // A folder without an owner belongs to the container, or was checked earlier.
   if (!owner) return;
-  const { mode } = statSync(path);
-  const shift = owner[0] === uid ? 6 : owner[1] === gid ? 3 : 0;
-  if (((mode >> shift) & wanted) === wanted) return;
-  const whose = `it belongs to ${owner[0]}:${owner[1]}, but the container runs as ${uid}:${gid}`;
+  const [uid, gid] = owner;
+  if (permits({ mode: statSync(path).mode, uid, gid }, spec, wanted)) return;
+  const whose = `it belongs to ${uid}:${gid}, but the container runs as ${spec.uid}:${spec.gid}`;
   const advice = `Let others ${verb} it (\`chmod o+${wanted === WRITE_BITS ? 'rwx' : 'rx'}\`), or leave it out`;
   throw new CellaError('WORKSPACE_NOT_WRITABLE', `The container cannot ${verb} ${path}: ${whose}. ${advice}.`);
 }

@@ -81,9 +81,7 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
   readonly pid: number;
   readonly proxy: NetworkProxy | undefined;
   readonly pauseCheck: PauseCheck;
-  readonly #container: Container;
-  readonly #listener: ContainerListener;
-  readonly #pipes: FifoPool;
+  readonly #parts: TransportParts;
   readonly #startTimeoutMs: number;
   readonly #slot: ContainerSlot;
   readonly #gone = Promise.withResolvers<boolean>();
@@ -93,9 +91,7 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
     this.supervisor = parts.supervisor;
     this.pid = parts.pid;
     this.proxy = parts.proxy;
-    this.#container = parts.container;
-    this.#listener = parts.listener;
-    this.#pipes = parts.pipes;
+    this.#parts = parts;
     this.#slot = slot;
     this.#startTimeoutMs = defaults.startTimeoutMs;
     this.pauseCheck = { checkAfterMs: PAUSE_CHECK_MS, isPaused: () => isPaused(parts.container) };
@@ -159,9 +155,9 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
   }
 
   async connect(kernel: number, request: ConnectRequest, signal: AbortSignal): Promise<ProcessConnection> {
-    const pair = await this.#pipes.take();
+    const pair = await this.#parts.pipes.take();
     const late = AbortSignal.timeout(this.#startTimeoutMs);
-    const { token, connection } = this.#listener.expect(AbortSignal.any([withLateConnection(signal), late]));
+    const { token, connection } = this.#parts.listener.expect(AbortSignal.any([withLateConnection(signal), late]));
     const { out, err, stdout, stderr } = pair;
     const payload = { ...attachPayload(kernel, request), out, err, token: token.toString('hex') };
     this.supervisor.send(FrameType.attach, 0, encodeHostPayload('attachInContainer', payload));
@@ -190,8 +186,8 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
   async exitReason(): Promise<ProcessExit> {
     try {
       // The connection shows the end of pid 1 slightly before the engine notices it.
-      if (!this.#released) await this.#container.ended(END_TIMEOUT_MS);
-      const { OOMKilled, ExitCode } = await this.#container.state();
+      if (!this.#released) await this.#parts.container.ended(END_TIMEOUT_MS);
+      const { OOMKilled, ExitCode } = await this.#parts.container.state();
       if (OOMKilled) return { outOfMemory: true, signal: 'SIGKILL' };
       return { signal: 'SIGKILL', environmentEnded: `its container has ended with code ${ExitCode}` };
     } catch {
@@ -212,9 +208,9 @@ export class ContainerSupervisorTransport implements SupervisorTransport {
   }
 
   async #release(): Promise<void> {
-    const removed = await valueWithin(this.#container.remove(), REMOVAL_TIMEOUT_MS, false);
+    const removed = await valueWithin(this.#parts.container.remove(), REMOVAL_TIMEOUT_MS, false);
     this.supervisor.close();
-    this.#listener.close();
+    this.#parts.listener.close();
     this.proxy?.close();
     await rm(this.#slot.folder, { recursive: true, force: true });
     this.#gone.resolve(removed);
