@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Kernel } from '../kernel/kernel.ts';
-import { KernelBudget } from '../kernel/kernel-connection.ts';
+import { KernelBudget } from '../kernel/kernel-budget.ts';
 import type { PartHeader } from '../protocol/kernel-payloads.ts';
 import { FileStorage } from '../storage/file/file-storage.ts';
 import { DurableCheckpoints } from './durable-checkpoints.ts';

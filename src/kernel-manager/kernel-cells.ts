@@ -1,12 +1,8 @@
 /** Runs the cells of one kernel in their turn: starts the kernel if needed, takes the snapshot of a transaction, and drops cells whose caller gave up. */
 
+import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import {
-  type EventSink,
-  type ExecutionSettings,
-  KernelExecution,
-  type SettleResult,
-} from '../kernel/kernel-execution.ts';
+import { type ExecutionSettings, KernelExecution, type SettleResult } from '../kernel/kernel-execution.ts';
 import { SerialQueue } from '../lib/queues.ts';
 import { asError } from '../lib/values.ts';
 import { CellaError } from '../protocol/errors.ts';

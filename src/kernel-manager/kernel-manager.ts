@@ -6,9 +6,10 @@
  */
 
 import type { KernelHost } from '../environments/kernel-host.ts';
+import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
-import type { EventSink, KernelExecution } from '../kernel/kernel-execution.ts';
+import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { Checkpoint, Manifest, Restored } from '../protocol/kernel-state.ts';

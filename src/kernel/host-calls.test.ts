@@ -3,7 +3,7 @@ import { expectNoStall } from '../../test/support/servers/stalls.ts';
 import { FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
 import { CallRunner, HostCalls } from './host-calls.ts';
-import { KernelBudget } from './kernel-connection.ts';
+import { KernelBudget } from './kernel-budget.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
 function calls() {

@@ -9,7 +9,8 @@ import { FRAME_COST, type Frame, FrameError, FrameType, KernelLimit } from '../p
 import { encodeValue, ValueEncoder } from '../protocol/kernel-marshal.ts';
 import { type InputCall, type ParsedCall, parseInputCall } from '../protocol/kernel-payloads.ts';
 import type { PyValue } from '../protocol/py-values.ts';
-import type { FrameConnection, KernelBudget } from './kernel-connection.ts';
+import type { KernelBudget } from './kernel-budget.ts';
+import type { FrameConnection } from './kernel-connection.ts';
 import type { KernelExecution } from './kernel-execution.ts';
 import type { KernelOutput } from './kernel-output.ts';
 

@@ -2,9 +2,10 @@ import { expect, test } from 'vitest';
 import { ExitCode, type Frame, FrameType } from '../protocol/kernel-frames.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
 import type { ProcessExit } from '../protocol/process.ts';
+import { CallbackEventSink } from './event-queue.ts';
 import { Kernel } from './kernel.ts';
 import type { ByteSource, FrameConnection, KernelConnection } from './kernel-connection.ts';
-import { CallbackEventSink, KernelExecution } from './kernel-execution.ts';
+import { KernelExecution } from './kernel-execution.ts';
 
 const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {}, close: () => {} };
 

@@ -1,7 +1,7 @@
 /** The host's side of one live interpreter: runs one execution or request at a time and checks every frame. */
 
+import { availableParallelism } from 'node:os';
 import { settlesWithin } from '../lib/deadline.ts';
-import { spinBriefly, stopSpinning } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type {
   Death,
@@ -28,15 +28,8 @@ import {
 import type { ProcessExit } from '../protocol/process.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
-import {
-  describeDeath,
-  FrameQueue,
-  isolationError,
-  KernelBudget,
-  type KernelConnection,
-  parsedOnce,
-  type QueuedFrame,
-} from './kernel-connection.ts';
+import { FrameQueue, KernelBudget, parsedOnce, type QueuedFrame } from './kernel-budget.ts';
+import { describeDeath, isolationError, type KernelConnection } from './kernel-connection.ts';
 import { ExecutionDeadline, type KernelExecution, type SettleResult, type StopReason } from './kernel-execution.ts';
 import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
 import {
@@ -436,3 +429,35 @@ export class Kernel {
 }
 
 const executionPart = (execution: number | undefined) => (execution === undefined ? {} : { execution });
+
+/** A little longer than the round trip of a small cell. */
+const SPIN_MS = 0.4;
+/** For the first cell of a kernel, whose memory and processor caches are cold. */
+const FIRST_SPIN_MS = 1;
+/** With a single processor, spinning would keep the kernel from running. */
+const SINGLE_PROCESSOR = availableParallelism() < 2;
+
+const spinningFor = new Map<Kernel, number>();
+let awake = false;
+
+/** Keeps the event loop awake briefly after sending a cell: waking a sleeping process takes longer than a small cell. */
+function spinBriefly(kernel: Kernel, first: boolean): void {
+  if (SINGLE_PROCESSOR) return;
+  spinningFor.set(kernel, performance.now() + (first ? FIRST_SPIN_MS : SPIN_MS));
+  if (awake) return;
+  awake = true;
+  setImmediate(spin);
+}
+
+/** Call it when the kernel has answered or can no longer answer. */
+function stopSpinning(kernel: Kernel): void {
+  spinningFor.delete(kernel);
+}
+
+/** While an immediate is pending, the loop polls for input without sleeping. */
+function spin(): void {
+  const now = performance.now();
+  for (const [kernel, until] of spinningFor) if (now > until) spinningFor.delete(kernel);
+  awake = spinningFor.size > 0;
+  if (awake) setImmediate(spin);
+}

@@ -7,7 +7,6 @@
  * no more time than a user with one scan.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { availableParallelism } from 'node:os';
 
 /** One step may overrun the slice, so others are blocked for at most a slice and a step. */
 const SLICE_MS = 8;
@@ -119,38 +118,6 @@ async function merged<T>(ones: T[], others: T[], compare: (one: T, other: T) => 
     all.push((isOther ? others[otherAt++] : ones[at++]) as T);
   }
   return all;
-}
-
-/** A little longer than the round trip of a small cell. */
-const SPIN_MS = 0.4;
-/** For the first cell of a kernel, whose memory and processor caches are cold. */
-const FIRST_SPIN_MS = 1;
-/** With a single processor, spinning would keep the kernel from running. */
-const SINGLE_PROCESSOR = availableParallelism() < 2;
-
-const spinningFor = new Map<object, number>();
-let awake = false;
-
-/** Keeps the event loop awake briefly after sending a cell: waking a sleeping process takes longer than a small cell. */
-export function spinBriefly(kernel: object, first: boolean): void {
-  if (SINGLE_PROCESSOR) return;
-  spinningFor.set(kernel, performance.now() + (first ? FIRST_SPIN_MS : SPIN_MS));
-  if (awake) return;
-  awake = true;
-  setImmediate(spin);
-}
-
-/** Call it when the kernel has answered or can no longer answer. */
-export function stopSpinning(kernel: object): void {
-  spinningFor.delete(kernel);
-}
-
-/** While an immediate is pending, the loop polls for input without sleeping. */
-function spin(): void {
-  const now = performance.now();
-  for (const [kernel, until] of spinningFor) if (now > until) spinningFor.delete(kernel);
-  awake = spinningFor.size > 0;
-  if (awake) setImmediate(spin);
 }
 
 /** CPU time of this thread in milliseconds. Time in which other processes ran does not count. */

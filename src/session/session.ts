@@ -3,7 +3,8 @@
 import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
 import { type Executor, runToEnd } from '../environments/kernel-host.ts';
-import { CallbackEventSink, EventQueue, type EventSink, type KernelExecution } from '../kernel/kernel-execution.ts';
+import { CallbackEventSink, EventQueue, type EventSink } from '../kernel/event-queue.ts';
+import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
 import type { KernelManager } from '../kernel-manager/kernel-manager.ts';
 import { type KernelSlots, unlimitedSlots } from '../kernel-manager/kernel-slots.ts';

@@ -3,19 +3,16 @@
  * with a random token that is accepted once.
  */
 
-import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onAbort, raceAbort } from '../../lib/abort.ts';
 import { valueWithin, withTimeout } from '../../lib/deadline.ts';
-import { listenInFolder } from '../../lib/listen-in-folder.ts';
 import { runProgram } from '../../lib/run-process.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
 import type { EnvironmentSpec, Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { FrameType, HEADER_BYTES } from '../../protocol/kernel-frames.ts';
+import { FrameType } from '../../protocol/kernel-frames.ts';
 import { encodeHostPayload, fromKernel, fromSupervisor } from '../../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../../protocol/process.ts';
 import { openProxy, proxyPort } from '../../sandbox/proxy/open-proxy.ts';
@@ -30,6 +27,7 @@ import {
   type SupervisorTransport,
 } from '../supervisor/supervisor-transport.ts';
 import { Container, LABEL } from './container.ts';
+import { ContainerListener } from './container-listener.ts';
 import { CONTAINER_PATHS, type ContainerSpec, containerCreateOptions, outermost } from './container-spec.ts';
 import type { Engine } from './engine.ts';
 
@@ -322,100 +320,4 @@ class FifoPool {
 
 function fifoNames(number: number): [out: string, err: string] {
   return [`${number}.out`, `${number}.err`];
-}
-
-const SOCKET_NAME = 'host';
-const TOKEN_BYTES = 32;
-/** Limits the number and the duration of connections that have not sent a token yet. */
-const MOST_UNAUTHENTICATED = 16;
-const TOKEN_TIMEOUT_MS = 5000;
-
-interface PendingConnection {
-  readonly token: Buffer;
-  readonly connection: Promise<Socket>;
-}
-
-export class ContainerListener {
-  readonly #folder: string;
-  readonly #server: Server;
-  readonly #expected = new Map<string, PromiseWithResolvers<Socket>>();
-  readonly #unauthenticated = new Set<Socket>();
-  #open = true;
-
-  private constructor(folder: string) {
-    this.#folder = folder;
-    this.#server = createServer((socket) => this.#meet(socket));
-    this.#server.unref();
-  }
-
-  static async open(folder: string): Promise<ContainerListener> {
-    const listener = new ContainerListener(folder);
-    try {
-      await listenInFolder(listener.#server, folder, SOCKET_NAME);
-      return listener;
-    } catch (error) {
-      listener.close();
-      throw error;
-    }
-  }
-
-  /** Expects one connection that begins with the returned token, until `signal` aborts. */
-  expect(signal: AbortSignal): PendingConnection {
-    const token = randomBytes(TOKEN_BYTES);
-    const key = token.toString('hex');
-    const met = Promise.withResolvers<Socket>();
-    this.#expected.set(key, met);
-    const giveUp = () => {
-      this.#expected.delete(key);
-      met.reject(signal.reason);
-    };
-    const aborting = onAbort(signal, giveUp);
-    const connection = met.promise.finally(() => aborting[Symbol.dispose]());
-    return { token, connection };
-  }
-
-  /** Removes the socket's name, so that only a process that already holds the socket can still connect. */
-  hide(): void {
-    unlinkSync(join(this.#folder, SOCKET_NAME));
-  }
-
-  close(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#server.close();
-    for (const socket of this.#unauthenticated) socket.destroy();
-    for (const met of this.#expected.values()) met.reject(new Error('the listener was closed'));
-    this.#expected.clear();
-  }
-
-  #meet(socket: Socket): void {
-    const [oldest] = this.#unauthenticated;
-    if (oldest && this.#unauthenticated.size >= MOST_UNAUTHENTICATED) oldest.destroy();
-    this.#unauthenticated.add(socket);
-    const sendAway = () => socket.destroy();
-    const timer = setTimeout(sendAway, TOKEN_TIMEOUT_MS).unref();
-    const listen = () => {
-      const said: Buffer | null = socket.read(HEADER_BYTES + TOKEN_BYTES);
-      if (said === null) return;
-      const met = this.#take(said);
-      if (!met) return void socket.destroy();
-      // Errors still close the socket until its new owner listens.
-      socket.off('readable', listen).off('close', leave);
-      leave();
-      met.resolve(socket);
-    };
-    const leave = () => {
-      clearTimeout(timer);
-      this.#unauthenticated.delete(socket);
-    };
-    socket.on('readable', listen).on('error', sendAway).on('close', leave);
-  }
-
-  #take(said: Buffer): PromiseWithResolvers<Socket> | undefined {
-    if (said.readUInt32LE(0) !== TOKEN_BYTES || said.readUInt8(4) !== FrameType.join) return undefined;
-    const key = said.toString('hex', HEADER_BYTES);
-    const met = this.#expected.get(key);
-    this.#expected.delete(key);
-    return met;
-  }
 }

@@ -1,6 +1,6 @@
 /** A session of the server as `SessionApi`: what it runs and changes is written to the session log. */
 
-import { EventQueue } from '../../kernel/kernel-execution.ts';
+import { EventQueue } from '../../kernel/event-queue.ts';
 import type { Capabilities, ExecutorKind } from '../../protocol/enums.ts';
 import {
   type BackgroundEvent,

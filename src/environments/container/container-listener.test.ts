@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { encodeFrame, FrameType } from '../../protocol/kernel-frames.ts';
-import { ContainerListener } from './container-transport.ts';
+import { ContainerListener } from './container-listener.ts';
 
 let folder: string;
 let listener: ContainerListener;
