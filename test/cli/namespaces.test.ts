@@ -6,7 +6,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { forceRemoveTree } from '../../src/namespaces/deps/install-workspace.ts';
+import { removeFolder } from '../../src/environments/files/remove-tree.ts';
 import { runHere } from '../support/cli/cli-here.ts';
 import { Cella, type StartOptions } from '../support/cli/command.ts';
 import { type PackageIndex, startIndex } from '../support/packages/package-index.ts';
@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   // Package sets cannot be written to: what is in them cannot be removed as it is.
-  await forceRemoveTree(join(cella.dataDir, 'packages'));
+  await removeFolder(join(cella.dataDir, 'packages'));
   cella[Symbol.dispose]();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -288,7 +288,7 @@ describe('cella deps', () => {
   it('installs the list before the code runs, uses wheels from a folder, and can be locked', async () => {
     const place = ['--no-index', '--wheels', wheels];
     expect(await run('deps', 'add', 'tiny', ...place)).toMatchObject({ code: 0 });
-    await forceRemoveTree(join(cella.dataDir, 'packages'));
+    await removeFolder(join(cella.dataDir, 'packages'));
     const code = 'import tiny; deps.add("pair")';
     const locked = await run('run', '--sync-deps', '--no-runtime-deps', ...place, '-c', code);
     expect(locked).toMatchObject({ code: 1, err: expect.stringMatching(/Installing tiny[\s\S]*packages are locked/) });

@@ -6,8 +6,8 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { removeFolder } from '../../src/environments/files/remove-tree.ts';
 import { FileStorage, RedisStorage, Session, type SessionOptions, type Storage, shutdown } from '../../src/index.ts';
-import { forceRemoveTree } from '../../src/namespaces/deps/install-workspace.ts';
 import type { ExecutorKind } from '../../src/protocol/enums.ts';
 import { sharedEngineWithImage } from '../support/docker/shared-docker.ts';
 import { type PackageIndex, startIndex } from '../support/packages/package-index.ts';
@@ -55,7 +55,7 @@ export class Cell {
   static async open(combination: Combination): Promise<Cell> {
     const { executor, storage } = combination;
     const folder = await mkdtemp(join(tmpdir(), 'cella-cell-'));
-    onTestFinished(() => forceRemoveTree(folder));
+    onTestFinished(() => removeFolder(folder));
     // Others may pass through it, so that a sandbox can.
     await chmod(folder, 0o711);
     const wheels = wheelsIn(folder);

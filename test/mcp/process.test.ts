@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import { forceRemoveTree } from '../../src/namespaces/deps/install-workspace.ts';
+import { removeFolder } from '../../src/environments/files/remove-tree.ts';
 import { Cella } from '../support/cli/command.ts';
 import { eventually } from '../support/kernels/attack-code.ts';
 import { openPlace } from '../support/packages/deps.ts';
@@ -180,7 +180,7 @@ describe('packages', () => {
       expect(textOf(failed)).toMatch(/^Failed: no-such-package: /);
       expect(textOf(await first.call('list_deps'))).toBe('tiny-a');
     }
-    await forceRemoveTree(join(host.dataDir, 'packages'));
+    await removeFolder(join(host.dataDir, 'packages'));
     {
       await using bare = await host.stdio({ folder: folder('packages'), env, flags: [...flags, '--no-sync-deps'] });
       expect((await bare.run('import importlib; importlib.import_module("tiny_b")')).text).toMatch(

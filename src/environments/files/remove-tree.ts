@@ -1,9 +1,10 @@
 /** Removes folders, in the background if it takes long. Code cannot make it follow links or run out of memory. */
 
 import { hash, randomUUID } from 'node:crypto';
-import { opendir, readdir, realpath, rename, rm, rmdir, unlink } from 'node:fs/promises';
+import { opendir, realpath, rename, rmdir, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { settlesWithin } from '../../lib/deadline.ts';
+import { entriesOf, removeOwnTree } from '../../lib/large-folders.ts';
 import { systemCode } from '../../lib/values.ts';
 import { invalidPath } from './file-paths.ts';
 import { OpenDirectory } from './open-directory.ts';
@@ -22,7 +23,7 @@ export type OnFailure = (path: string, error: unknown) => void;
 /** Succeeds if the folder does not exist. */
 export async function removeFolder(path: string): Promise<void> {
   // Other systems cannot hold folders open by path, and there code runs only in containers.
-  if (process.platform !== 'linux') return await rm(path, { recursive: true, force: true });
+  if (process.platform !== 'linux') return await removeOwnTree(path);
   try {
     await using parent = await OpenDirectory.root({ path: await realpath(dirname(path)) });
     await removeTree(parent, Buffer.from(basename(path)));
@@ -61,10 +62,13 @@ export async function removeDiscarded(parent: string, onFailure: OnFailure): Pro
 const discardedOf = (owner: string): string => `${DISCARDED}${hash('sha256', owner).slice(0, 16)}-`;
 
 async function namesIn(folder: string): Promise<string[]> {
-  return await readdir(folder).catch((error) => {
-    if (isGone(error)) return [];
-    throw error;
-  });
+  const names: string[] = [];
+  try {
+    for await (const { name } of entriesOf(folder)) names.push(name);
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+  return names;
 }
 
 interface Removal {
@@ -144,7 +148,7 @@ export function isGone(error: unknown): boolean {
 /** Returns how many subfolders were moved up into `top`. */
 async function removeLevel(top: OpenDirectory, held: number): Promise<number> {
   let raised = 0;
-  for await (const { name, isFolder } of entriesOf(top)) {
+  for await (const { name, isFolder } of entriesIn(top)) {
     if (!(await isRemoved(top, name, isFolder))) raised += await removeSubfolder(top, name, held);
   }
   return raised;
@@ -154,7 +158,7 @@ async function removeSubfolder(top: OpenDirectory, name: Buffer, held: number): 
   let raised = 0;
   {
     await using folder = await top.unlocked(name);
-    for await (const { name: inner, isFolder } of entriesOf(folder)) {
+    for await (const { name: inner, isFolder } of entriesIn(folder)) {
       if (await isRemoved(folder, inner, isFolder)) continue;
       if (await isRaised(folder, inner, top)) raised++;
       // Some file systems cannot move folders that came with an image.
@@ -174,7 +178,7 @@ async function isRaised(folder: OpenDirectory, name: Buffer, top: OpenDirectory)
 }
 
 /** Latin-1 maps each byte of a name to one character. */
-async function* entriesOf(folder: OpenDirectory): AsyncIterable<{ readonly name: Buffer; readonly isFolder: boolean }> {
+async function* entriesIn(folder: OpenDirectory): AsyncIterable<{ readonly name: Buffer; readonly isFolder: boolean }> {
   for await (const entry of await opendir(folder.path(), { bufferSize: ENTRIES_AT_ONCE, encoding: 'latin1' })) {
     yield { name: Buffer.from(entry.name, 'latin1'), isFolder: entry.isDirectory() };
   }

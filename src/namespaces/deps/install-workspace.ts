@@ -5,21 +5,11 @@
 
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import {
-  chmod,
-  chown,
-  copyFile,
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { chmod, chown, copyFile, lstat, mkdir, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { removeFolder } from '../../environments/files/remove-tree.ts';
+import { entriesOf } from '../../lib/large-folders.ts';
 import { ownProcess, processState } from '../../lib/process-identity.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -48,8 +38,8 @@ export async function openInstallWorkspace(folder: string, requirements: string)
   const own = join(folder, `${ownProcess()}.${randomBytes(6).toString('hex')}`);
   let scratch: string | undefined;
   const dispose = async () => {
-    if (scratch !== undefined) await forceRemoveTree(scratch);
-    await forceRemoveTree(own);
+    if (scratch !== undefined) await removeFolder(scratch);
+    await removeFolder(own);
   };
   try {
     await mkdir(own, { recursive: true, mode: 0o700 });
@@ -111,8 +101,8 @@ export async function sweepInstallWorkspaces(folder: string): Promise<void> {
     if (!(await isAbandoned(path, name))) continue;
     const scratch = await readFile(join(path, NOTE), 'utf8').catch(() => ''); // killed before it had one
     try {
-      if (scratch !== '') await forceRemoveTree(scratch);
-      await forceRemoveTree(path);
+      if (scratch !== '') await removeFolder(scratch);
+      await removeFolder(path);
     } catch {
       // It belongs to another user, or another process is removing it.
     }
@@ -139,14 +129,12 @@ const AT_ONCE = 16;
  */
 export async function copyReadOnly(from: string, to: string): Promise<void> {
   await mkdir(to, { mode: 0o755 });
-  const entries = await readdir(from, { withFileTypes: true });
-  for (const entry of entries.filter((one) => one.isDirectory())) {
-    await copyReadOnly(join(from, entry.name), join(to, entry.name));
-  }
-  const files = entries.filter((one) => !one.isDirectory());
+  const [files, folders]: [string[], string[]] = [[], []];
+  for await (const entry of entriesOf(from)) (entry.isDirectory() ? folders : files).push(entry.name);
+  for (const name of folders) await copyReadOnly(join(from, name), join(to, name));
   for (let first = 0; first < files.length; first += AT_ONCE) {
     const some = files.slice(first, first + AT_ONCE);
-    await Promise.all(some.map(({ name }) => copyFileReadOnly(join(from, name), join(to, name))));
+    await Promise.all(some.map((name) => copyFileReadOnly(join(from, name), join(to, name))));
   }
   await chmod(to, 0o555);
 }
@@ -158,19 +146,4 @@ async function copyFileReadOnly(from: string, to: string): Promise<void> {
   // A copy by root keeps its owner.
   if (process.getuid && process.getgid) await chown(to, process.getuid(), process.getgid());
   await chmod(to, (stats.mode & 0o111) === 0 ? 0o444 : 0o555);
-}
-
-/** Removes a folder, after making its folders writable, which an ordinary user needs. Does nothing if it is gone. */
-export async function forceRemoveTree(path: string): Promise<void> {
-  await makeWritable(path);
-  await rm(path, { recursive: true, force: true });
-}
-
-async function makeWritable(path: string): Promise<void> {
-  const stats = await lstat(path).catch(() => undefined);
-  if (!stats?.isDirectory()) return;
-  if ((stats.mode & 0o700) !== 0o700) await chmod(path, 0o700);
-  for (const entry of await readdir(path, { withFileTypes: true })) {
-    if (entry.isDirectory()) await makeWritable(join(path, entry.name));
-  }
 }

@@ -3,10 +3,11 @@
 import { access, constants, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { removeFolder } from '../../environments/files/remove-tree.ts';
 import { hostSearchPath, probeArgs, probePython, readProbeAnswer } from '../../interpreter/find-python.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { forceRemoveTree, openInstallWorkspace } from './install-workspace.ts';
+import { openInstallWorkspace } from './install-workspace.ts';
 import { indexesOf, type PackageSource } from './package-source.ts';
 import { fullVersion, implementationOf, isPure, markerEnvironment } from './resolver/python-target.ts';
 import { type InstallerRun, runInstaller } from './run-installer.ts';
@@ -282,7 +283,7 @@ export async function installerHere(python: string): Promise<string> {
     const attempt = { identity, cwd, env, signal: new AbortController().signal };
     return (await findInstaller(await probePython(python), installerSearchPath(), attempt)).name;
   } finally {
-    await forceRemoveTree(folder);
+    await removeFolder(folder);
   }
 }
 

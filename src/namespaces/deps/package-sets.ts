@@ -8,7 +8,9 @@ import { chmod, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/prom
 import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { probePython } from '../../interpreter/find-python.ts';
+import { sortedInSlices } from '../../lib/event-loop.ts';
 import { tryParseJson } from '../../lib/json-scanner.ts';
+import { entriesOf, filesBelow } from '../../lib/large-folders.ts';
 import { messageOf } from '../../lib/values.ts';
 import type { Interpreter } from '../../protocol/environment-spec.ts';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
@@ -304,11 +306,9 @@ async function readSetManifest(set: string): Promise<SetManifest | undefined> {
 }
 
 async function distributionsIn(folder: string): Promise<SetManifest['distributions']> {
-  const found = (await readdir(folder)).flatMap((entry) => {
-    const [, name, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(entry) ?? [];
-    return name === undefined || version === undefined ? [] : [{ name: packageName(name), version }];
-  });
-  return found.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const found: SetManifest['distributions'] = [];
+  for await (const { name, version } of distInfosIn(folder)) found.push({ name: packageName(name), version });
+  return await sortedInSlices(found, (one, other) => (one.name < other.name ? -1 : 1));
 }
 
 /** The requirements whose package is missing, even if the installer reported success. */
@@ -322,20 +322,27 @@ const LARGEST_RECORD = 16 * 1024 * 1024;
 
 /** Why the packages cannot be used, or undefined. */
 async function nativeIn(folder: string): Promise<string | undefined> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const found = entries.find((entry) => !entry.isDirectory() && NATIVE.test(entry.name));
-  if (!found) return undefined;
-  const path = relative(folder, join(found.parentPath, found.name));
-  return `${await ownerOf(folder, path)} has native code (${path}), ${pureOnly}`;
+  for await (const { parentPath, name } of filesBelow(folder)) {
+    if (!NATIVE.test(name)) continue;
+    const path = relative(folder, join(parentPath, name));
+    return `${await ownerOf(folder, path)} has native code (${path}), ${pureOnly}`;
+  }
+  return undefined;
 }
 
 /** The package whose list of files has this path. */
 async function ownerOf(folder: string, path: string): Promise<string> {
-  for (const name of await readdir(folder)) {
-    const [, written, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(name) ?? [];
-    if (written === undefined) continue;
-    const record = await readSmall(join(folder, name, 'RECORD'), LARGEST_RECORD);
-    if (`\n${record}`.includes(`\n${path},`)) return `${packageName(written)} ${version}`;
+  for await (const { entry, name, version } of distInfosIn(folder)) {
+    const record = await readSmall(join(folder, entry, 'RECORD'), LARGEST_RECORD);
+    if (`\n${record}`.includes(`\n${path},`)) return `${packageName(name)} ${version}`;
   }
   return 'a package';
+}
+
+/** The folders with facts about the packages. */
+async function* distInfosIn(folder: string): AsyncGenerator<{ entry: string; name: string; version: string }> {
+  for await (const { name: entry } of entriesOf(folder)) {
+    const [, name, version] = /^([^-]+)-([^-]+)\.dist-info$/.exec(entry) ?? [];
+    if (name !== undefined && version !== undefined) yield { entry, name, version };
+  }
 }

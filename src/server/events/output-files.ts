@@ -1,9 +1,10 @@
 /** Files with output that is too large for an event: one folder for each session, in the data folder. */
 
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sortedInSlices } from '../../lib/event-loop.ts';
+import { entriesOf, removeOwnTree } from '../../lib/large-folders.ts';
 import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
@@ -73,14 +74,10 @@ export class OutputFiles {
 
   /** Removes files from before a time, and the oldest if all together are too large. */
   async trim({ olderThan, maxBytes }: { readonly olderThan: number; readonly maxBytes: number }): Promise<void> {
-    const names = await readdir(this.#folder).catch(() => []); // no folder
-    // Their names start with the time at which they were made.
+    const names = await this.#names();
     let left = maxBytes;
-    const newestFirst = await sortedInSlices(
-      names.filter((name) => FILE.test(name)),
-      (one, other) => (one < other ? 1 : -1),
-    );
-    for (const name of newestFirst) {
+    // Their names start with the time at which they were made.
+    for (const name of await sortedInSlices(names, (one, other) => (one < other ? 1 : -1))) {
       if (this.#growing.has(name)) continue;
       const path = join(this.#folder, name);
       const facts = await stat(path).catch(() => undefined); // removed meanwhile
@@ -91,7 +88,17 @@ export class OutputFiles {
   }
 
   async remove(): Promise<void> {
-    await rm(this.#folder, { recursive: true, force: true });
+    await removeOwnTree(this.#folder);
+  }
+
+  async #names(): Promise<string[]> {
+    const names: string[] = [];
+    try {
+      for await (const { name } of entriesOf(this.#folder)) if (FILE.test(name)) names.push(name);
+    } catch {
+      // There is no folder.
+    }
+    return names;
   }
 }
 

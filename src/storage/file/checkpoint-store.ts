@@ -1,9 +1,10 @@
 /** Checkpoints as plain files, `<folder>/<agent>/<id>/`, in chunks of 8 MB: readable even if the database is lost. */
 
-import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { folderSize } from '../../lib/folder-size.ts';
+import { removeOwnTree } from '../../lib/large-folders.ts';
 import { parseOwnJson } from '../../lib/own-json.ts';
 import { makePrivateFolder, syncFolder, writePrivateFile } from '../../lib/private-file.ts';
 import { KeyedSerialQueue } from '../../lib/queues.ts';
@@ -186,7 +187,7 @@ function checkpointFolder(
     },
     discard: async () => {
       await chunks.close();
-      await rm(folder, { recursive: true, force: true }).catch((cause) => {
+      await removeOwnTree(folder).catch((cause) => {
         throw storageFailed('remove', folder, cause);
       });
     },

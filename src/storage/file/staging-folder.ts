@@ -1,10 +1,10 @@
 /** Holds files and folders that are being written or removed. Each has the name of the process that does this. */
 
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeOwnTree } from '../../lib/large-folders.ts';
 import { makePrivateFolder } from '../../lib/private-file.ts';
 import { systemCode } from '../../lib/values.ts';
-
 import type { ProcessLiveness } from './process-liveness.ts';
 
 export class StagingFolder {
@@ -45,7 +45,7 @@ export class StagingFolder {
       if (systemCode(error) === 'ENOENT') return false;
       throw error;
     }
-    await rm(discarded, { recursive: true, force: true });
+    await removeOwnTree(discarded);
     return true;
   }
 
@@ -54,7 +54,7 @@ export class StagingFolder {
     for (const name of await readdir(this.folder).catch(() => [])) {
       const [owner = ''] = name.split('.');
       if (this.#liveness.isAlive(owner)) continue;
-      await rm(join(this.folder, name), { recursive: true, force: true }).catch(() => {});
+      await removeOwnTree(join(this.folder, name)).catch(() => {});
     }
   }
 

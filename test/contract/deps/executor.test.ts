@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ContainerExecutor } from '../../../src/environments/container/container-executor.ts';
+import { removeFolder } from '../../../src/environments/files/remove-tree.ts';
 import { InProcessExecutor } from '../../../src/environments/in-process/in-process-executor.ts';
 import { openNamespaces, shutdown } from '../../../src/index.ts';
-import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
 import { CellaError } from '../../../src/protocol/errors.ts';
 import { alpine, pyodide } from '../../support/packages/pythons.ts';
 import { makeWheel } from '../../support/packages/wheels.ts';
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 async function place() {
   const folder = await mkdtemp(join(tmpdir(), 'cella-executor-'));
-  onTestFinished(() => forceRemoveTree(folder));
+  onTestFinished(() => removeFolder(folder));
   await chmod(folder, 0o755);
   const wheels = join(folder, 'wheels');
   await makeWheel(wheels, 'tiny', { tag: 'cp312-cp312-musllinux_1_2_x86_64', files: { 'native.py': '' } });

@@ -4,7 +4,7 @@ import { mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
+import { removeFolder } from '../../../src/environments/files/remove-tree.ts';
 import { PackageSource } from '../../../src/namespaces/deps/package-source.ts';
 import { type BuiltInInstall, installBuiltIn } from '../../../src/namespaces/deps/resolver/install-wheels.ts';
 import { openDeps, openPlace, type Place } from '../../support/packages/deps.ts';
@@ -14,7 +14,7 @@ import { makeWheel } from '../../support/packages/wheels.ts';
 
 async function install(place: Place, requirement: string, more: Partial<BuiltInInstall> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'cella-own-'));
-  onTestFinished(() => forceRemoveTree(folder));
+  onTestFinished(() => removeFolder(folder));
   const source = PackageSource.parse({ index: place.index.url });
   const own = join(folder, 'own');
   const failure = await installBuiltIn(

@@ -34,9 +34,10 @@ export interface Sizes {
 const program = fileURLToPath(new URL('server-child.ts', import.meta.url));
 const BATCH = 1000;
 const SWEEP_MS = 2000;
+const OUTPUT_FILES = 60_000;
 
 /** The sessions of ann that have something in them, by key. */
-const KEYS = ['log', 'untouched', 'second', 'talk', 'files', 'spare'] as const;
+const KEYS = ['log', 'untouched', 'second', 'talk', 'files', 'spare', 'outputs', 'more outputs'] as const;
 type Key = (typeof KEYS)[number];
 
 interface State {
@@ -238,6 +239,10 @@ export function stallSuite(sizes: Sizes): void {
       Promise.all([ask('GET /v1/skills'), ask('GET /v1/artifacts'), ask('GET /v1/tools')]),
     );
     row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
+    const full: Key[] = ['outputs', 'more outputs'];
+    row('deleting a session with 60,000 output files', () =>
+      ask(`DELETE ${session(full.shift() ?? 'log', '')}`, { status: 204 }),
+    );
   });
 }
 
@@ -270,6 +275,12 @@ async function fill(sizes: Sizes): Promise<State> {
       }),
     ),
   );
+  for (const key of ['outputs', 'more outputs']) {
+    const outputs = join(dataDir, 'outputs', ids[key] ?? '');
+    mkdirSync(outputs, { recursive: true });
+    for (let at = 0; at < OUTPUT_FILES; at += 1)
+      writeFileSync(join(outputs, `out_${`${at}`.padStart(16, '0')}.txt`), '');
+  }
   const others = await inBatches(sizes.sessions, async (number) => {
     const made = newDefinition(crowd.id, { agentKey: `s${number}` });
     await definitions.add(made);

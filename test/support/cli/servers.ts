@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
-import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
+import { removeFolder } from '../../../src/environments/files/remove-tree.ts';
 import { makeWheel } from '../packages/wheels.ts';
 import { Cella, type Started } from './command.ts';
 
@@ -57,7 +57,7 @@ afterAll(async () => {
   await Promise.all(servers.map(({ ended }) => ended));
   for (const one of all) {
     // Package sets cannot be written to: what is in them cannot be removed as it is.
-    await forceRemoveTree(join(one.dataDir, 'packages'));
+    await removeFolder(join(one.dataDir, 'packages'));
     one[Symbol.dispose]();
   }
   rmSync(folder, { recursive: true, force: true });

@@ -4,8 +4,8 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
+import { removeFolder } from '../../../src/environments/files/remove-tree.ts';
 import { type ExecutionEvent, type ResultEvent, Session, type SessionOptions, shutdown } from '../../../src/index.ts';
-import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
 
 export type Open = (options?: SessionOptions) => Promise<Session>;
 
@@ -43,7 +43,7 @@ afterEach(closeSessions);
 afterAll(async () => {
   await shutdown();
   // Package sets cannot be written to: what is in them cannot be removed as it is.
-  await Promise.all(folders.map(forceRemoveTree));
+  await Promise.all(folders.map(removeFolder));
 });
 
 /** Every event of a stream, the result last. */

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { onTestFinished } from 'vitest';
+import { removeFolder } from '../../../src/environments/files/remove-tree.ts';
 import { Deps, type DepsContext } from '../../../src/namespaces/deps/deps-namespace.ts';
-import { forceRemoveTree } from '../../../src/namespaces/deps/install-workspace.ts';
 import { PackageSets, type PackageSetsOptions } from '../../../src/namespaces/deps/package-sets.ts';
 import type { DepsStore } from '../../../src/storage/contract.ts';
 import { memoryDeps } from './deps-store.ts';
@@ -30,7 +30,7 @@ export interface Place {
 /** The index has `tiny-a` 1.0.0, which needs `tiny-b>=2`, and `tiny-b` 1.0.0 and 2.1.0. */
 export async function openPlace(): Promise<Place> {
   const folder = await mkdtemp(join(tmpdir(), 'cella-deps-'));
-  onTestFinished(() => forceRemoveTree(folder));
+  onTestFinished(() => removeFolder(folder));
   await chmod(folder, 0o755);
   const wheels = join(folder, 'wheels');
   await makeWheel(wheels, 'tiny-a', { requires: ['tiny-b>=2'] });

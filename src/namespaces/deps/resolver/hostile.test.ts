@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,7 +7,8 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
 import { expectNoStall } from '../../../../test/support/servers/stalls.ts';
-import { forceRemoveTree } from '../install-workspace.ts';
+import { removeFolder } from '../../../environments/files/remove-tree.ts';
+import { copyReadOnly } from '../install-workspace.ts';
 import { PackageSource, type PackageSourceOptions, withoutSecrets } from '../package-source.ts';
 import { installBuiltIn } from './install-wheels.ts';
 import { parseFileName, parseIndexPage } from './package-index.ts';
@@ -19,7 +21,7 @@ const interpreter = { tag: 'cp314-wasm32', version: [3, 14], platforms: [] } as 
 
 async function scratch(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'cella-hostile-'));
-  onTestFinished(() => forceRemoveTree(folder));
+  onTestFinished(() => removeFolder(folder));
   return folder;
 }
 
@@ -69,6 +71,16 @@ describe('a hostile package does not block the host', () => {
   it('with blanks within a line of its entry points', () => {
     const text = `[console_scripts]\nbad = a:b${' '.repeat(MUCH)}x\ngood = a:b [x]\n`;
     expect(consoleScripts(text)).toEqual([{ name: 'good', module: 'a', attribute: 'b' }]);
+  });
+
+  it('with very many files, while they are copied and removed', { timeout: 120_000 }, async () => {
+    const folder = await scratch();
+    await mkdir(join(folder, 'filled'));
+    for (let at = 0; at < 20_000; at += 1) writeFileSync(join(folder, 'filled', `${at}.py`), '');
+    await expectNoStall(async () => {
+      await copyReadOnly(join(folder, 'filled'), join(folder, 'copy'));
+      await removeFolder(join(folder, 'copy'));
+    });
   });
 
   it('with entry points that fill the memory', async () => {

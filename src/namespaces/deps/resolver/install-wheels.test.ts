@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { makeWheel, type WheelOptions } from '../../../../test/support/packages/wheels.ts';
-import { forceRemoveTree } from '../install-workspace.ts';
+import { removeFolder } from '../../../environments/files/remove-tree.ts';
 import { PackageSource } from '../package-source.ts';
 import { type BuiltInInstall, installBuiltIn } from './install-wheels.ts';
 
@@ -14,7 +14,7 @@ type Wheel = readonly [name: string, options?: WheelOptions];
 
 async function install(wheels: readonly Wheel[], requirements: string[], options: Partial<BuiltInInstall> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'cella-own-'));
-  onTestFinished(() => forceRemoveTree(folder));
+  onTestFinished(() => removeFolder(folder));
   const wheelFolder = join(folder, 'wheels');
   for (const [name, more] of wheels) await makeWheel(wheelFolder, name, more);
   const source = PackageSource.parse({ wheelFolders: [wheelFolder], noIndex: true });

@@ -1,9 +1,10 @@
 /** Wheels: downloaded once, checked against the index, read and unpacked. Their code never runs. */
 
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, open, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { giveWay, inSlices } from '../../../lib/event-loop.ts';
+import { entriesOf } from '../../../lib/large-folders.ts';
 import { packageName } from '../../../protocol/requirement.ts';
 import type { IndexClient } from './index-client.ts';
 import type { PackageFile } from './package-index.ts';
@@ -209,9 +210,11 @@ const ENTRY = /^([A-Za-z0-9_][A-Za-z0-9._-]{0,100})\s*=\s*([A-Za-z_][\w.]*)\s*:\
 
 /** Writes the scripts of all packages in this folder. Existing scripts stay. */
 export async function writePrograms(folder: string): Promise<void> {
-  const infos = (await readdir(folder)).filter((name) => name.endsWith('.dist-info'));
-  const texts = await Promise.all(infos.map((name) => readSmall(join(folder, name, 'entry_points.txt'), LARGEST)));
-  for await (const text of inSlices(texts)) {
+  // Listed first, because the scripts are put into the same folder.
+  const infos: string[] = [];
+  for await (const { name } of entriesOf(folder)) if (name.endsWith('.dist-info')) infos.push(name);
+  for (const info of infos) {
+    const text = await readSmall(join(folder, info, 'entry_points.txt'), LARGEST);
     for (const { name, module, attribute } of consoleScripts(text)) {
       const path = join(folder, 'bin', name);
       await mkdir(join(folder, 'bin'), { recursive: true });
