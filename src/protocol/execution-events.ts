@@ -165,7 +165,7 @@ export function eventToJson(event: ExecutionEvent): unknown {
   };
 }
 
-/** A value as `toWire` writes it. */
+/** A value as `valueToWire` writes it. */
 export const Value = z.unknown();
 export const Bundle = z.record(z.string(), Value);
 export type Bundle = z.infer<typeof Bundle>;

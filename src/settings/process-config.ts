@@ -47,9 +47,6 @@ export interface ProcessConfig {
   readonly serverUrl: string | undefined;
   readonly serverToken: string | undefined;
   readonly serverTokenFile: string | undefined;
-  /** CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY: the keys that encrypt credentials. */
-  readonly masterKey: string | undefined;
-  readonly oldMasterKey: string | undefined;
   /** CELLA_CONFIG: a config file in place of the one in the data folder. */
   readonly configFile: string | undefined;
   /** Every set variable of the settings table, not yet validated. */
@@ -99,8 +96,6 @@ export function readProcessConfig(
     serverUrl: read('CELLA_URL'),
     serverToken: read('CELLA_TOKEN'),
     serverTokenFile: read('CELLA_TOKEN_FILE'),
-    masterKey: read('CELLA_MASTER_KEY'),
-    oldMasterKey: read('CELLA_OLD_MASTER_KEY'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
     strayVariables: unknownVariables(Object.keys(env)),

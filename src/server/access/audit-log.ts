@@ -74,13 +74,7 @@ export class AuditLog {
     return this.#flushing;
   }
 
-  /** Requires `admin`. Entries after `after`, in order. */
-  read(by: Principal, options: AuditQuery = {}): AsyncIterable<AuditRecord> {
-    requireScope(by, 'admin');
-    return this.#read(options);
-  }
-
-  /** Requires `admin`. Like `read`, but examines a bounded part of the log: `next` is where to continue, up to `last`. */
+  /** Requires `admin`. Entries after `after`, in order, from a bounded part of the log: `next` is where to continue, up to `last`. */
   async page(by: Principal, { after = 0, limit = 100, ...wanted }: AuditQuery = {}): Promise<AuditPage> {
     requireScope(by, 'admin');
     await this.flush();
@@ -131,25 +125,9 @@ export class AuditLog {
     this.#flushing = undefined;
     await this.flush();
   }
-
-  async *#read({ after = 0, limit = Infinity, userId, session }: AuditQuery): AsyncGenerator<AuditRecord> {
-    let left = limit;
-    if (left <= 0) return;
-    await this.flush();
-    for await (const logged of this.#events.read(AUDIT_KEY, { after })) {
-      const entry = recordOf(logged, { userId, session });
-      if (!entry) continue;
-      yield entry;
-      left -= 1;
-      if (left <= 0) return;
-    }
-  }
 }
 
-interface AuditFilter {
-  readonly userId?: string | undefined;
-  readonly session?: string | undefined;
-}
+type AuditFilter = Pick<AuditQuery, 'userId' | 'session'>;
 
 /** Undefined if it belongs to another user or session, or cannot be read. */
 function recordOf({ seq, at, event }: LoggedEvent, { userId, session }: AuditFilter): AuditRecord | undefined {

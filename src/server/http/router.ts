@@ -269,12 +269,16 @@ export async function readRequest(
   c: RequestContext,
   { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
 ) {
-  using hold = consumes === undefined && mayHaveBody(c) ? room() : undefined;
+  using hold = consumes === undefined && !READING.has(c.req.method) ? room() : undefined;
   const given = hold && (await readJson(c.req.raw, limitBytes, hold));
   return {
     params: parsePart(params, c.req.param()),
     query: parsePart(query, queryOf(c)),
-    headers: parsePart(headers, headersOf(c, Object.keys(headers.shape))),
+    // Only the headers that the route declares.
+    headers: parsePart(
+      headers,
+      Object.fromEntries(Object.keys(headers.shape).map((name) => [name, c.req.header(name)])),
+    ),
     body: parsePart(body, withFewNames(given)),
   };
 }
@@ -309,15 +313,6 @@ function parsePart(schema: z.ZodType, value: unknown): unknown {
 function queryOf(c: RequestContext): Record<string, string | string[]> {
   const entries = Object.entries(c.req.queries());
   return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
-}
-
-/** Only the headers that the route declares. */
-function headersOf(c: RequestContext, names: readonly string[]): Record<string, string | undefined> {
-  return Object.fromEntries(names.map((name) => [name, c.req.header(name)]));
-}
-
-function mayHaveBody(c: RequestContext): boolean {
-  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
 }
 
 export const COOKIE = 'cella';

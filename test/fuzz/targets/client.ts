@@ -123,7 +123,7 @@ export async function bodies(): Promise<Target> {
       { file: 'server/http/app.ts', functions: ['hostProblem', 'originProblem', 'nameOf'] },
       {
         file: 'server/http/router.ts',
-        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'headersOf', 'mayHaveBody'],
+        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf'],
       },
       {
         file: 'server/http/bodies.ts',
