@@ -52,7 +52,7 @@ export interface ProcessConfig {
   /** Every set variable of the settings table, not yet validated. */
   readonly variables: Readonly<Record<string, string>>;
   /** Variables that look like settings but are not. */
-  readonly strayVariables: readonly UnknownVariable[];
+  readonly unknownVariables: readonly UnknownVariable[];
   /** XDG_RUNTIME_DIR: the folder of sockets of a user's own programs. */
   readonly runtimeDir: string | undefined;
   /** PATH: the search path for programs of the host. */
@@ -98,7 +98,7 @@ export function readProcessConfig(
     serverTokenFile: read('CELLA_TOKEN_FILE'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
-    strayVariables: unknownVariables(Object.keys(env)),
+    unknownVariables: unknownVariables(Object.keys(env)),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

@@ -264,5 +264,11 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'bearerOf',
     'crossSite',
   ],
-  'server/http/socket-connection.ts': ['SocketConnection', 'Outbox', 'Heartbeat', 'eventText', 'limitPartialMessages'],
+  'server/http/socket-connection.ts': [
+    'SocketConnection',
+    'SendQueue',
+    'Heartbeat',
+    'eventText',
+    'limitPartialMessages',
+  ],
 };

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../protocol/access-models.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { EventLog } from '../../storage/contract.ts';
-import { AuditLog, networkOf, Refusals } from './audit-log.ts';
+import { AuditLog, networkOf, RefusalLimiter } from './audit-log.ts';
 
 /** Of the log only what is added to it. */
 function failingLog() {
@@ -52,7 +52,7 @@ const EVERY_MS = 60_000;
 function refusals(most = 100) {
   const entries: AuditEntry[] = [];
   let now = 0;
-  const made = new Refusals((entry) => entries.push(entry), {
+  const made = new RefusalLimiter((entry) => entries.push(entry), {
     ...{ burst: 3, burstOfUnknown: 5, everyMs: EVERY_MS, most },
     elapsed: () => now,
   });

@@ -41,16 +41,16 @@ export class AuditLog {
   readonly #events: EventLog;
   #buffered: AuditEntry[] = [];
   #flushing: Promise<void> | undefined;
-  readonly #refusals: Refusals;
+  readonly #refusals: RefusalLimiter;
 
   constructor(events: EventLog, refusals: RefusalOptions = {}) {
     this.#events = events;
     // If storage fails, it is written with the next entry.
-    this.#refusals = new Refusals((entry) => void this.appendSoon(entry).catch(() => {}), refusals);
+    this.#refusals = new RefusalLimiter((entry) => void this.appendSoon(entry).catch(() => {}), refusals);
   }
 
   /** How many of each kind were refused since the server started. */
-  get refusals(): Refusals['counts'] {
+  get refusals(): RefusalLimiter['counts'] {
     return this.#refusals.counts;
   }
 
@@ -177,7 +177,7 @@ interface AuditSource {
  * Limits the rate of refusals in the log. A client that is refused again and again must not fill the log or evict the entries
  * of others: each user, and each unknown address, gets a few entries per kind, then one a minute with a count.
  */
-export class Refusals {
+export class RefusalLimiter {
   readonly counts = new Map<RefusalKind, number>();
   readonly #write: (entry: AuditEntry) => void;
   readonly #options: Required<RefusalOptions>;

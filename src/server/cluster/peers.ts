@@ -134,7 +134,7 @@ async function secretOf(documents: DocumentStore): Promise<string> {
   throw new CellaError('STORAGE_FAILED', `The secret of the servers in storage (${SECRETS}/${SECRET}) cannot be read.`);
 }
 
-interface Watched extends Disposable {
+interface PeerWatch extends Disposable {
   /** Aborts when the server is gone. */
   readonly gone: AbortSignal;
 }
@@ -151,7 +151,7 @@ interface PeerMonitorOptions {
   readonly answers: (other: PeerAddress, signal: AbortSignal) => Promise<boolean>;
 }
 
-interface Watch {
+interface WatchedPeer {
   readonly other: PeerAddress;
   readonly gone: AbortController;
   users: number;
@@ -160,7 +160,7 @@ interface Watch {
   asking: boolean;
 }
 
-const LOOK_MS = 1000;
+const CHECK_MS = 1000;
 /** How long after its last answer to ask again, and how long it may stay silent in total. */
 const ASK_AFTER_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
@@ -168,7 +168,7 @@ const IDLE_TIMEOUT_MS = 30_000;
 /** Watches servers that requests were forwarded to. If one is gone or does not respond, what waits for it is aborted. */
 export class ClusterPeerMonitor implements Disposable {
   readonly #options: PeerMonitorOptions;
-  readonly #watches = new Map<string, Watch>();
+  readonly #watches = new Map<string, WatchedPeer>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: PeerMonitorOptions) {
@@ -176,13 +176,13 @@ export class ClusterPeerMonitor implements Disposable {
   }
 
   /** Watches until the result is disposed. Disposing is idempotent. */
-  watch(other: PeerAddress): Watched {
+  watch(other: PeerAddress): PeerWatch {
     const { id } = other;
     const fresh = { other, gone: new AbortController(), users: 0, answeredAt: performance.now(), asking: false };
-    const watch: Watch = this.#watches.get(id) ?? fresh;
+    const watch: WatchedPeer = this.#watches.get(id) ?? fresh;
     this.#watches.set(id, watch);
     watch.users++;
-    this.#timer ??= setTimeout(() => void this.#look(), LOOK_MS).unref();
+    this.#timer ??= setTimeout(() => void this.#check(), CHECK_MS).unref();
     let watched = true;
     return {
       gone: watch.gone.signal,
@@ -198,12 +198,12 @@ export class ClusterPeerMonitor implements Disposable {
     this.#watches.clear();
   }
 
-  async #look(): Promise<void> {
-    await Promise.all([...this.#watches].map(([id, watch]) => this.#lookAt(id, watch)));
-    this.#timer = this.#watches.size > 0 ? setTimeout(() => void this.#look(), LOOK_MS).unref() : undefined;
+  async #check(): Promise<void> {
+    await Promise.all([...this.#watches].map(([id, watch]) => this.#checkPeer(id, watch)));
+    this.#timer = this.#watches.size > 0 ? setTimeout(() => void this.#check(), CHECK_MS).unref() : undefined;
   }
 
-  async #lookAt(id: string, watch: Watch): Promise<void> {
+  async #checkPeer(id: string, watch: WatchedPeer): Promise<void> {
     const idleMs = performance.now() - watch.answeredAt;
     if (idleMs >= IDLE_TIMEOUT_MS) {
       return this.#giveUp(id, watch, `it has not answered for ${IDLE_TIMEOUT_MS / 1000} s`);
@@ -214,7 +214,7 @@ export class ClusterPeerMonitor implements Disposable {
     this.#giveUp(id, watch, 'it has ended');
   }
 
-  async #ask(watch: Watch): Promise<void> {
+  async #ask(watch: WatchedPeer): Promise<void> {
     watch.asking = true;
     const deadline = AbortSignal.timeout(ASK_AFTER_MS);
     const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // counts as no answer
@@ -222,7 +222,7 @@ export class ClusterPeerMonitor implements Disposable {
     if (answered) watch.answeredAt = performance.now();
   }
 
-  #giveUp(id: string, watch: Watch, why: string): void {
+  #giveUp(id: string, watch: WatchedPeer, why: string): void {
     if (this.#watches.get(id) === watch) this.#watches.delete(id);
     watch.gone.abort(new Error(why));
   }

@@ -81,8 +81,9 @@ export class Budgets {
       reservedBudget(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (storedContextName !== undefined && budgets.length > 0) throw unbounded(storedContextName);
-    const dearest = dearestOf(prices.flatMap(({ price }) => price ?? []));
-    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, outputLimit.tokens, dearest), signal);
+    const worstPrice = highestPrices(prices.flatMap(({ price }) => price ?? []));
+    const estimate = estimateOf(body?.length ?? 0, outputLimit.tokens, worstPrice);
+    return await this.#reservations.take(budgets, estimate, signal);
   }
 }
 
@@ -193,9 +194,9 @@ async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal
   const used = await Promise.all(held.map(({ budget }) => budget.used()));
   if (held.some(({ open }, at) => open.settled !== before[at])) return false;
   // No await from here until the call is reserved, so that concurrent calls see each other.
-  const looked = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
-  for (const { budget, used: spent } of looked) budget.check(spent);
-  const tight = looked.find((each) => !hasRoom(each, call));
+  const withUsage = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
+  for (const { budget, used: spent } of withUsage) budget.check(spent);
+  const tight = withUsage.find((each) => !hasRoom(each, call));
   if (!tight) for (const { open } of held) open.calls.add(call);
   else await changedOrAborted(tight.open.change.promise, signal);
   return tight === undefined;
@@ -236,7 +237,7 @@ interface CostEstimate {
 const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
 
 /** Of each kind of token, the highest price: the provider chooses the model. */
-function dearestOf(prices: readonly Price[]): Price | undefined {
+function highestPrices(prices: readonly Price[]): Price | undefined {
   const most = (kind: keyof Price) => Math.max(...prices.map((price) => price[kind]));
   if (prices.length === 0) return undefined;
   return { input: most('input'), output: most('output'), cacheRead: most('cacheRead'), cacheWrite: most('cacheWrite') };

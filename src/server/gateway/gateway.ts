@@ -326,7 +326,7 @@ class TurnErrors {
   readonly #refused = new BoundedMap<string, CellaError>(MOST_TURNS);
 
   note(turn: string, error: CellaError): void {
-    if (!REPORTED.has(error.code) && error.details.lasting !== true) return;
+    if (!REPORTED.has(error.code) && error.details.permanent !== true) return;
     this.#refused.set(turn, error);
   }
 

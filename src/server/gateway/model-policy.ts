@@ -183,7 +183,7 @@ function entryOf(line: string): PriceEntry {
 }
 
 const invalidPrice = (line: string): CellaError =>
-  new CellaError('INVALID_OPTIONS', `${JSON.stringify(line)} is no price.`, {
+  new CellaError('INVALID_OPTIONS', `${JSON.stringify(line)} is not a price.`, {
     advice: 'Write it as MODEL=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE in USD for a million tokens; see docs/gateway.md.',
   });
 

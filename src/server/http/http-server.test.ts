@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { textResponse } from './bodies.ts';
 import { createNodeServer } from './http-server.ts';
-import { Unfinished } from './socket-connection.ts';
+import { PartialMessages } from './socket-connection.ts';
 
 let server: Server | undefined;
 afterEach(() => {
@@ -172,7 +172,7 @@ function frame(opcode: number, bytes: number, { last = true } = {}): Buffer {
 const begun = (opcode: number, bytes: number) => frame(opcode, bytes, { last: false });
 
 it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('counts nothing for a complete message of %i bytes', (bytes) => {
-  const unfinished = new Unfinished();
+  const unfinished = new PartialMessages();
   const all = Buffer.concat([frame(TEXT, bytes), frame(TEXT, 3)]);
   expect(unfinished.after(all)).toBe(0);
   const [first, rest] = [all.subarray(0, all.length / 2), all.subarray(all.length / 2)];
@@ -181,7 +181,7 @@ it.each([0, 1, 125, 126, 65_535, 65_536, 200_000])('counts nothing for a complet
 });
 
 it('follows frames whose headers arrive byte by byte, each of which counts more', () => {
-  const unfinished = new Unfinished();
+  const unfinished = new PartialMessages();
   const pieces = [...frame(TEXT, 300)].map((byte) => Buffer.from([byte]));
   const held = pieces.map((piece) => unfinished.after(piece));
   expect(held.at(-1)).toBe(0);
@@ -189,7 +189,7 @@ it('follows frames whose headers arrive byte by byte, each of which counts more'
 });
 
 it('counts the parts of a message until the last one, and control frames in between', () => {
-  const unfinished = new Unfinished();
+  const unfinished = new PartialMessages();
   const parts = [begun(TEXT, 1000), frame(PING, 5), begun(MORE, 1000), begun(MORE, 0)];
   const held = parts.map((part) => unfinished.after(part));
   expect(held).toEqual([...held].sort((a, b) => a - b));
@@ -199,7 +199,7 @@ it('counts the parts of a message until the last one, and control frames in betw
 });
 
 it('counts the beginning of the next message after the end of another', () => {
-  const unfinished = new Unfinished();
+  const unfinished = new PartialMessages();
   const before = unfinished.after(begun(TEXT, 100_000));
   const piece = Buffer.concat([frame(MORE, 10), begun(TEXT, 10)]);
   const after = unfinished.after(piece);

@@ -51,7 +51,7 @@ const drops = new Map<number, Dropped>([
 
 export class SocketConnection {
   readonly budget = new FrameRateLimit();
-  readonly outbox: Outbox;
+  readonly sendQueue: SendQueue;
   readonly #socket: WebSocket;
   readonly #options: SocketConnectionOptions;
   readonly #over = new AbortController();
@@ -63,7 +63,7 @@ export class SocketConnection {
     this.#options = options;
     const { service, log } = options;
     const limits = { ...service.limits, bufferBytes: options.bufferBytes ?? service.limits.bufferBytes };
-    this.outbox = new Outbox(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
+    this.sendQueue = new SendQueue(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
     const heartbeat = setInterval(() => this.run(this.#beat()), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
@@ -125,29 +125,29 @@ export class SocketConnection {
   #pong(data: Buffer): void {
     this.alive();
     if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
-    else if (this.outbox.isWritable) this.#socket.pong(data);
+    else if (this.sendQueue.isWritable) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {
     // First read what arrived while this process was busy.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.over.aborted) return;
-    const todo = this.#heartbeat.beat({ room: this.outbox.isWritable, listening: !this.#socket.isPaused });
+    const action = this.#heartbeat.beat({ room: this.sendQueue.isWritable, listening: !this.#socket.isPaused });
     // The client has not read the last ping, or is gone.
-    if (todo === 'let go') return this.close(CloseCode.slow, 'too slow');
-    if (todo === 'ask') this.#socket.ping();
+    if (action === 'close') return this.close(CloseCode.slow, 'too slow');
+    if (action === 'ping') this.#socket.ping();
     if (this.#tellsClient) this.#sendHeartbeat();
     await this.check();
   }
 
   /** Skips the heartbeat if data is queued: that data shows life, too. */
   #sendHeartbeat(): void {
-    if (!this.outbox.isWritable) return;
-    this.run(this.outbox.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs }));
+    if (!this.sendQueue.isWritable) return;
+    this.run(this.sendQueue.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs }));
   }
 }
 
-export class Outbox {
+export class SendQueue {
   readonly #socket: WebSocket;
   readonly #limits: StreamLimits;
   readonly #over: AbortSignal;
@@ -216,11 +216,11 @@ export class Heartbeat {
   }
 
   /** What to do at this beat. A client that was not pinged is not overdue. */
-  beat({ room, listening }: HeartbeatState): 'ask' | 'wait' | 'let go' {
-    if (this.#silent) return 'let go';
+  beat({ room, listening }: HeartbeatState): 'ping' | 'wait' | 'close' {
+    if (this.#silent) return 'close';
     if (!room) return 'wait';
     this.#silent = listening;
-    return 'ask';
+    return 'ping';
   }
 }
 
@@ -240,7 +240,7 @@ const PIECE_BYTES = 512;
 const HEAD_BYTES = 2;
 const MASK_BYTES = 4;
 
-export class Unfinished {
+export class PartialMessages {
   readonly #head = Buffer.alloc(HEAD_BYTES + 8 + MASK_BYTES);
   #headHas = 0;
   /** How many bytes of the frame's payload are still to come. */
@@ -298,7 +298,7 @@ export function limitPartialMessages(
   hold: ByteReservation,
   onRefused: ReportRefusal,
 ): void {
-  const unfinished = new Unfinished();
+  const unfinished = new PartialMessages();
   const count = (piece: Buffer) => {
     try {
       hold.resize(unfinished.after(piece));
