@@ -12,6 +12,8 @@ import { readAdminToken } from '../access/access-control.ts';
 import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/server-context.ts';
 import { ownedElsewhere } from '../sessions/session-ending.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
+import { FORWARD_HEADER } from './forward-signer.ts';
+import { ClusterPeerMonitor, type PeerAddress } from './peer-monitor.ts';
 import {
   endToEndHeaders,
   listItems,
@@ -20,7 +22,7 @@ import {
   proxyRequest,
   proxySocket,
 } from './peer-proxy.ts';
-import { ClusterPeerMonitor, FORWARD_HEADER, type Peer, type PeerAddress, type Peers } from './peers.ts';
+import type { Peer, Peers } from './peers.ts';
 
 export interface SessionForwarderOptions {
   readonly peers: Peers;

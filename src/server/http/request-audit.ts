@@ -3,7 +3,8 @@
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import type { ErrorCode } from '../../protocol/error-codes.ts';
-import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
+import { type AuditLog, authMethodText } from '../access/audit-log.ts';
+import type { Refusal } from '../access/refusal-limiter.ts';
 import { toCellaError } from './error-response.ts';
 import { clientAddress, type RequestContext } from './server-context.ts';
 
