@@ -120,7 +120,7 @@ export { type OpenedNamespaces, type OpenNamespacesOptions, openNamespaces } fro
 export type { SessionOptions } from './session/session-options.ts';
 export { shutdown } from './session/shared-resources.ts';
 export type { BootstrapConfig, DocumentPage, DocumentStore, Storage, StoredDocument } from './storage/contract.ts';
-export { copyNamespaces, type TransferOptions, type Transferred } from './storage/copy-namespaces.ts';
+export { type CopyOptions, type CopyResult, copyNamespaces } from './storage/copy-namespaces.ts';
 export { FileStorage } from './storage/file/file-storage.ts';
 export { storageFromBootstrap } from './storage/open-storage.ts';
 export { RedisStorage, type RedisStorageOptions } from './storage/redis/redis-storage.ts';

@@ -80,8 +80,8 @@ export function formatNames(names: readonly string[], most = 8): string {
   return names.length > most ? `${shown} and ${names.length - most} more` : shown;
 }
 
-export function formatCount(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? '' : 's'}`;
+export function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 export function describeExecutor(

@@ -136,7 +136,7 @@ function pathOf(path: string, { params = {}, query = {} }: AnyRequest): string {
 /** A `.` or `..` segment would change the path. */
 function checkedSegment(part: string): string {
   if (part !== '' && part !== '.' && part !== '..') return part.toWellFormed();
-  throw new CellaError('INVALID_NAME', `“${part}” is no name.`);
+  throw new CellaError('INVALID_NAME', `${JSON.stringify(part)} cannot be used as a name.`);
 }
 
 export function parseResponse<T>(schema: z.ZodType<T>, value: unknown, what: string): T {

@@ -147,7 +147,7 @@ export async function saveFullOutput(
     });
     // If a deletion fails, the next output tries again.
     await deleteOlder(artifacts, agent).catch(() => {});
-    const what = complete ? 'All of it is' : 'Its beginning and its end are';
+    const what = complete ? 'The full output is' : 'Its beginning and end are';
     return `[The output was cut. ${what} in the artifact ${name}: text = artifacts.load(${JSON.stringify(name)})]`;
   } catch (error) {
     const reason = error instanceof CellaError ? error.message : 'it could not be saved';

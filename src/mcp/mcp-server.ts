@@ -7,7 +7,7 @@ import { registerArtifactResources, registerArtifacts } from './tools/artifact-t
 import { registerDeps, registerSkills, registerTools } from './tools/namespace-tools.ts';
 import { type ProtocolEra, registerRunCode } from './tools/run-code.ts';
 
-const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Look for a skill with search_skills before you write code for a common task, and keep what worked with create_skill. In code, tools, skills, artifacts and deps are there without an import.`;
+const INSTRUCTIONS = `Cella runs Python in a kernel that keeps its state: use run_code for calculations, data and files, in small steps that build on each other. Before you write code for a common task, look for a skill with search_skills; afterwards, store what worked with create_skill. Code can use tools, skills, artifacts and deps without importing them.`;
 
 export function createMcpServer(
   backend: McpBackend,

@@ -40,7 +40,7 @@ export function parseRequirement(text: unknown): Requirement {
 }
 
 function checkExtra(text: string, extra: string): string {
-  if (!NAME.test(extra)) throw invalid(text, `${JSON.stringify(extra)} is no extra`);
+  if (!NAME.test(extra)) throw invalid(text, `${JSON.stringify(extra)} is not the name of an extra`);
   return packageName(extra);
 }
 

@@ -96,7 +96,10 @@ export class Server implements AsyncDisposable {
     return await this.client.open(request, use);
   }
 
-  /** Shuts a server of its own down cleanly: running code gets its grace period, kernels are saved. Another's goes on. */
+  /**
+   * Shuts down the server that it has started: running code gets its grace period, kernels are saved. A server of another
+   * process keeps running.
+   */
   async close(): Promise<void> {
     await this.#stack.disposeAsync();
   }

@@ -203,15 +203,15 @@ export class SessionNamespaces implements NamespacesApi {
   }
 
   async #makeSkills(): Promise<Skills> {
-    const [{ Skills }, { PythonSkillReader }, storage] = await Promise.all([
+    const [{ Skills }, { PythonSkillParser }, storage] = await Promise.all([
       import('../namespaces/skills/skills-namespace.ts'),
       import('../namespaces/skills/skill-parser.ts'),
       this.#openStorage(),
     ]);
-    const reader = new PythonSkillReader({
+    const reader = new PythonSkillParser({
       python: this.#options.readerPython,
-      elsewhere: readInWebAssembly,
-      keep: true,
+      fallback: readInWebAssembly,
+      cached: true,
     });
     this.#keep(() => reader.close());
     return new Skills({ store: storage.skills, reader, most: readNamespaceLimit('skills') });

@@ -67,7 +67,7 @@ export function documentText(collection: string, id: string, value: unknown): st
   }
   if (text === undefined) return refuse('it cannot be written as JSON');
   const bytes = Buffer.byteLength(text);
-  if (bytes > MOST_BYTES) refuse(`it has ${bytes} bytes, and at most ${MOST_BYTES} may be`);
+  if (bytes > MOST_BYTES) refuse(`it has ${bytes} bytes; the limit is ${MOST_BYTES}`);
   return text;
 }
 

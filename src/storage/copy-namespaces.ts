@@ -4,31 +4,31 @@ import type { ArtifactInfo } from '../protocol/namespace-models.ts';
 import { packageName, parseRequirement } from '../protocol/requirement.ts';
 import type { ArtifactStore, DepsStore, Storage, TextStore } from './contract.ts';
 
-export type TransferKind = 'tools' | 'skills' | 'artifacts' | 'deps';
+export type NamespaceKind = 'tools' | 'skills' | 'artifacts' | 'deps';
 
-export interface TransferItem {
-  readonly kind: TransferKind;
+export interface CopyItem {
+  readonly kind: NamespaceKind;
   /** For deps, the requirement. */
   readonly name: string;
 }
 
-export interface TransferProgress extends TransferItem {
+export interface CopyProgress extends CopyItem {
   readonly done: 'copied' | 'skipped';
 }
 
-export interface TransferOptions {
-  readonly kinds: readonly TransferKind[];
+export interface CopyOptions {
+  readonly kinds: readonly NamespaceKind[];
   /** Only these names. Package names can be in any spelling. */
   readonly names?: readonly string[];
   /** If the other storage has an item of the same name: replace it, or keep it. */
   readonly overwrite: boolean;
-  readonly onProgress?: (progress: TransferProgress) => void;
+  readonly onProgress?: (progress: CopyProgress) => void;
 }
 
-export interface Transferred {
-  readonly copied: TransferItem[];
+export interface CopyResult {
+  readonly copied: CopyItem[];
   /** Items that the other storage already has. */
-  readonly skipped: TransferItem[];
+  readonly skipped: CopyItem[];
 }
 
 /** How much of an artifact to keep in memory at a time. */
@@ -36,8 +36,8 @@ const PART_BYTES = 1024 * 1024;
 
 type Copy = (name: string) => Promise<boolean>;
 
-export async function copyNamespaces(from: Storage, to: Storage, options: TransferOptions): Promise<Transferred> {
-  const result: Transferred = { copied: [], skipped: [] };
+export async function copyNamespaces(from: Storage, to: Storage, options: CopyOptions): Promise<CopyResult> {
+  const result: CopyResult = { copied: [], skipped: [] };
   for (const kind of options.kinds) {
     const { names, copy } = await plan(kind, from, to, options.overwrite);
     for (const name of names.filter((each) => isWanted(kind, each, options.names))) {
@@ -50,7 +50,7 @@ export async function copyNamespaces(from: Storage, to: Storage, options: Transf
 }
 
 async function plan(
-  kind: TransferKind,
+  kind: NamespaceKind,
   from: Storage,
   to: Storage,
   overwrite: boolean,
@@ -115,7 +115,7 @@ async function copyDep(to: DepsStore, requirement: string, overwrite: boolean): 
   return (await to.add(requirement)) || overwrite;
 }
 
-function isWanted(kind: TransferKind, name: string, names: readonly string[] | undefined): boolean {
+function isWanted(kind: NamespaceKind, name: string, names: readonly string[] | undefined): boolean {
   if (!names) return true;
   if (kind !== 'deps') return names.some((wanted) => wanted.normalize('NFC') === name);
   const own = parseRequirement(name).name;

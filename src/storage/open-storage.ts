@@ -35,5 +35,5 @@ function checkConfig(config: unknown): BootstrapConfig {
   const parsed = BootstrapConfig.safeParse(config);
   if (parsed.success) return parsed.data;
   const problems = describeProblems(parsed.error, 'it');
-  throw new CellaError('INVALID_OPTIONS', `This is no storage's bootstrap config: ${problems.join('; ')}.`);
+  throw new CellaError('INVALID_OPTIONS', `This is not the bootstrap config of a storage: ${problems.join('; ')}.`);
 }

@@ -219,7 +219,9 @@ except KeyboardInterrupt:
 
   it('lists and finds tools for code, and reports invalid ones', async () => {
     const listed = await cella.call('list_tools');
-    expect(textOf(listed)).toMatch(/tools\.say\(words: string\): Repeats words on a line \[a person must approve/);
+    expect(textOf(listed)).toMatch(
+      /tools\.say\(words: string\): Repeats words on a line \[each call requires approval/,
+    );
     expect(textOf(listed)).toMatch(/\[cannot be used\].*broken\.yaml/);
     // As code writes it, and without a colon where there is nothing to say.
     expect(textOf(listed)).toMatch(/^tools\.tally\(\*files: string, lines: boolean = True\)$/m);
@@ -232,7 +234,7 @@ except KeyboardInterrupt:
     const skill = `greet_${transport}_${era}`;
     const source = 'async def run(name: str, loud=False):\n    return f"Hello {name}"';
     const created = await cella.call('create_skill', { name: skill, source, description: 'Welcomes a guest.' });
-    expect(textOf(created)).toBe(`Kept: skills.${skill}(name: str, loud = False): Welcomes a guest.`);
+    expect(textOf(created)).toBe(`Created skills.${skill}(name: str, loud = False): Welcomes a guest.`);
     expect(textOf(await cella.call('create_skill', { name: skill, source }))).toMatch(/^NAME_TAKEN: /);
     expect(textOf(await cella.call('search_skills', { query: 'welcome a guest' }))).toContain(`skills.${skill}(`);
     expect((await run(`skills.${skill}("Ada")`)).text).toBe("'Hello Ada'");
@@ -297,6 +299,6 @@ describe('a question in the 2026 protocol', () => {
     expect(textOf((await call({ inputResponses, requestState })) as CallToolResult)).toBe('Hello Ada\n');
     const again = (await call({ inputResponses, requestState })) as CallToolResult;
     expect(again.isError).toBe(true);
-    expect(textOf(again)).toContain('is gone');
+    expect(textOf(again)).toContain('has ended');
   });
 });

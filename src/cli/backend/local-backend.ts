@@ -11,7 +11,7 @@ import type { SessionApi, UserNamespacesApi } from '../../session/api.ts';
 import type { OpenedNamespaces } from '../../session/session-namespaces.ts';
 import { readCredential } from '../../settings/process-config.ts';
 import type { Storage } from '../../storage/contract.ts';
-import type { TransferOptions, Transferred } from '../../storage/copy-namespaces.ts';
+import type { CopyOptions, CopyResult } from '../../storage/copy-namespaces.ts';
 import {
   type Backend,
   type CheckpointCatalog,
@@ -79,7 +79,7 @@ export class LocalBackend implements Backend {
     };
   }
 
-  async copyNamespaces(from: StorageTarget, to: StorageTarget, options: TransferOptions): Promise<Transferred> {
+  async copyNamespaces(from: StorageTarget, to: StorageTarget, options: CopyOptions): Promise<CopyResult> {
     const { copyNamespaces } = await import('../../storage/copy-namespaces.ts');
     return await copyNamespaces(await this.#open(from), await this.#open(to), options);
   }

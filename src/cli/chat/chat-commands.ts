@@ -191,7 +191,7 @@ export async function complete({ session, autoPy }: ChatState, line: string): Pr
     case 'skills':
     case 'tools':
     case 'artifacts':
-      return await completeThing(session, name, rest);
+      return await completeNamespace(session, name, rest);
     case 'agent':
       return [among(['claude', 'off'], rest), rest];
     case 'help':
@@ -202,15 +202,15 @@ export async function complete({ session, autoPy }: ChatState, line: string): Pr
 }
 
 /** Completes the verbs, and after a verb the names that it accepts. */
-async function completeThing(
+async function completeNamespace(
   session: ChatState['session'],
-  thing: NamespaceCommandName,
+  namespace: NamespaceCommandName,
   rest: string,
 ): Promise<LineCompletion> {
   const [, verb, start = ''] = /^(\S+)\s+(\S*)$/.exec(rest) ?? [];
-  if (verb === undefined) return [/\s/.test(rest) ? [] : among(Object.keys(NAMESPACE_COMMANDS[thing]), rest), rest];
+  if (verb === undefined) return [/\s/.test(rest) ? [] : among(Object.keys(NAMESPACE_COMMANDS[namespace]), rest), rest];
   if (!['show', 'run', 'call', 'delete', 'remove', 'load'].includes(verb)) return [[], rest];
-  const all = await session[thing].list();
+  const all = await session[namespace].list();
   const names = all.map((each) => (typeof each === 'string' ? (/^[\w.-]+/.exec(each)?.[0] ?? each) : each.name));
   return [among(names, start), start];
 }

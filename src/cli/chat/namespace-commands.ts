@@ -114,19 +114,22 @@ export type NamespaceCommandName = keyof typeof NAMESPACE_COMMANDS;
 
 /** Without a word, lists everything. */
 export function namespaceCommand(
-  thing: NamespaceCommandName,
+  namespace: NamespaceCommandName,
 ): (state: ChatState, argument: string) => Promise<ChatOutcome> {
-  const verbs: Verbs = NAMESPACE_COMMANDS[thing];
+  const verbs: Verbs = NAMESPACE_COMMANDS[namespace];
   return async (state, argument) => {
     const [word = 'list', ...words] = splitWords(argument);
     const verb = Object.hasOwn(verbs, word) ? verbs[word] : undefined;
     if (!verb) {
       const known = Object.keys(verbs);
       const meant = suggest(word, known);
-      const guess = meant === undefined ? '' : `Did you mean /${thing} ${meant}? `;
-      throw new UsageError(`/${thing} knows no ${JSON.stringify(word)}.`, `${guess}It knows ${known.join(', ')}.`);
+      const guess = meant === undefined ? '' : `Did you mean /${namespace} ${meant}? `;
+      throw new UsageError(
+        `/${namespace} has no command ${JSON.stringify(word)}.`,
+        `${guess}The commands are ${known.join(', ')}.`,
+      );
     }
-    if (word === 'list') none(words, `/${thing} list`);
+    if (word === 'list') none(words, `/${namespace} list`);
     const stop = new AbortController();
     state.activeTask = stop;
     try {

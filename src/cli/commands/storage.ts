@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { packageName, parseRequirement } from '../../protocol/requirement.ts';
 import { isSameStorage } from '../../protocol/server-info.ts';
 import { resolveDataDir, resolveStorage } from '../../settings/process-config.ts';
-import type { TransferItem, TransferKind, TransferProgress } from '../../storage/copy-namespaces.ts';
+import type { CopyItem, CopyProgress, NamespaceKind } from '../../storage/copy-namespaces.ts';
 import type { Backend, StorageTarget } from '../backend/backend.ts';
 import type { LocalBackend } from '../backend/local-backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
@@ -16,11 +16,11 @@ import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from
 import { checkSourceFolder, formatStorageUrl, parseStorageUrl, resolveTarget } from '../target-options.ts';
 
 interface CopyFlags extends NamespaceFlags {
-  readonly only?: TransferKind[];
+  readonly only?: NamespaceKind[];
   readonly overwrite?: boolean;
 }
 
-const kinds: readonly TransferKind[] = ['tools', 'skills', 'artifacts', 'deps'];
+const kinds: readonly NamespaceKind[] = ['tools', 'skills', 'artifacts', 'deps'];
 const STORAGE = 'data folder, or redis://HOST:PORT/?prefix=PREFIX';
 
 export function addStorage(define: DefineCommand, context: CommandContext, done: Done): void {
@@ -63,7 +63,7 @@ function addCopy(
     });
 }
 
-function parseKinds(text: string): TransferKind[] {
+function parseKinds(text: string): NamespaceKind[] {
   const words = text.split(',').map((word) => word.trim());
   return words.map((word) => {
     const kind = kinds.find((each) => each === word);
@@ -91,7 +91,7 @@ async function list(target: StorageTarget, backend: Backend, report: CommandOutp
 interface CopyRequest {
   readonly from: StorageTarget;
   readonly to: StorageTarget;
-  readonly kinds: readonly TransferKind[];
+  readonly kinds: readonly NamespaceKind[];
   readonly names: readonly string[] | undefined;
   readonly overwrite: boolean;
 }
@@ -100,7 +100,7 @@ async function copy(request: CopyRequest, backend: LocalBackend, report: Command
   const { from, to, names, ...how } = request;
   if (isSameStorage(from, to)) throw new UsageError('Both storages are the same.', 'Name another one.');
   checkSourceFolder(from);
-  const onProgress = ({ name, done }: TransferProgress) => {
+  const onProgress = ({ name, done }: CopyProgress) => {
     if (report.terminal.stderrIsScreen) report.progress(`${name} ${done}`);
   };
   const transfer = { ...how, names, onProgress };
@@ -123,19 +123,19 @@ async function copy(request: CopyRequest, backend: LocalBackend, report: Command
 }
 
 /** Package names match in any spelling, with or without versions. */
-function isNamed({ kind, name }: TransferItem, wanted: string): boolean {
+function isNamed({ kind, name }: CopyItem, wanted: string): boolean {
   if (name === wanted.normalize('NFC')) return true;
   return kind === 'deps' && parseRequirement(name).name === packageName(wanted);
 }
 
-const words: Readonly<Record<TransferKind, string>> = {
+const words: Readonly<Record<NamespaceKind, string>> = {
   tools: 'tool',
   skills: 'skill',
   artifacts: 'artifact',
   deps: 'package',
 };
 
-function countKinds(items: readonly TransferItem[]): string {
+function countKinds(items: readonly CopyItem[]): string {
   const counts = Object.entries(Object.groupBy(items, ({ kind }) => words[kind]));
   const texts = counts.map(([word, each]) => formatCount(each?.length ?? 0, word));
   return texts.length === 0 ? 'nothing' : texts.join(', ');

@@ -40,7 +40,7 @@ export function registerArtifacts({ server, backend }: ToolContext): void {
     {
       title: 'List artifacts',
       description:
-        'List the data that is kept, the newest first. Code that run_code runs reads it with artifacts.load(NAME) and keeps more with artifacts.save(NAME, VALUE, description=...).',
+        'List the stored data, newest first. Code in run_code reads it with artifacts.load(NAME) and stores more with artifacts.save(NAME, VALUE, description=...).',
       inputSchema: z.strictObject({}),
       outputSchema: Artifacts,
       annotations: READ_ONLY,
@@ -50,7 +50,8 @@ export function registerArtifacts({ server, backend }: ToolContext): void {
         const { shown, leftOut } = await listNewest(backend);
         const summaries = shown.map(toArtifactSummary);
         const lines = summaries.map(toLine);
-        if (leftOut > 0) lines.push(`[${leftOut} older ones are not shown: use artifacts.list() in code]`);
+        if (leftOut > 0)
+          lines.push(`[${leftOut} older artifacts are not shown: call artifacts.list() in run_code to see them]`);
         return listResult(lines, 'There are no artifacts.', { artifacts: summaries, left_out: leftOut });
       }),
   );
@@ -97,7 +98,7 @@ export function registerArtifactResources({ server, backend }: ToolContext): voi
   const template = new ResourceTemplate(`${URI_ROOT}{name}`, {
     list: async () => ({ resources: (await listNewest(backend).catch(resourceError)).shown.map(toResource) }),
   });
-  const facts = { title: 'Artifacts', description: 'Data that code has kept with artifacts.save(NAME, VALUE).' };
+  const facts = { title: 'Artifacts', description: 'Data that code has stored with artifacts.save(NAME, VALUE).' };
   server.registerResource('artifacts', template, facts, async (uri) => ({
     contents: [await readResource(backend, uri.href)],
   }));
@@ -135,8 +136,8 @@ function resourceError(error: unknown): never {
 
 function checkReadable({ name, size }: ArtifactInfo): void {
   if (size <= MAX_RESOURCE_BYTES) return;
-  const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and show the part you need.`;
-  const message = `${name} has ${size} bytes; at most ${MAX_RESOURCE_BYTES} can be read this way. ${instead}`;
+  const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and print the part you need.`;
+  const message = `${name} has ${size} bytes; the limit for resources is ${MAX_RESOURCE_BYTES} bytes. ${instead}`;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
 }
 

@@ -57,9 +57,13 @@ function registerDepsChanges({ server, backend }: ToolContext): void {
     {
       title: 'Add a package',
       description:
-        'Install a Python package and keep it for all kernels. It can be imported at once. What could not be installed is reported with the reason.',
+        'Install a Python package for all kernels, now and in the future. Code can import it at once. The result lists what could not be installed, with the reason.',
       inputSchema: z.strictObject({
-        requirement: z.string().min(1).max(1000).describe('A name, with versions if needed: pandas>=2.0.'),
+        requirement: z
+          .string()
+          .min(1)
+          .max(1000)
+          .describe('The name of a package, with versions if needed: pandas>=2.0.'),
         agent_key: AgentKeyArgument,
       }),
       outputSchema: DepsChange,
@@ -73,7 +77,7 @@ function registerDepsChanges({ server, backend }: ToolContext): void {
     {
       title: 'Remove a package',
       description:
-        'Take a Python package out, for all kernels. What a kernel has imported stays until it is restarted.',
+        'Remove a Python package for all kernels. A kernel that has imported it can use it until it restarts.',
       inputSchema: z.strictObject({ name: z.string().min(1).max(200), agent_key: AgentKeyArgument }),
       outputSchema: DepsChange,
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
@@ -104,7 +108,7 @@ function changeDeps(
       ...(result.note === undefined ? [] : [result.note]),
       ...(now ? [] : ['The kernel is busy: call deps.sync() in its code to use the change.']),
     ];
-    const summary = listResult(lines, 'Nothing had to change.', result);
+    const summary = listResult(lines, 'Nothing changed.', result);
     return result.failed.length > 0 ? { ...summary, isError: true } : summary;
   });
 }
@@ -130,15 +134,15 @@ export function registerSkills({ server, backend }: ToolContext): void {
     'list_skills',
     {
       title: 'List skills',
-      description: 'List the skills that are kept. Code that run_code runs calls them as skills.NAME(...).',
+      description: 'List the stored skills. Code in run_code calls them as skills.NAME(...).',
       inputSchema: z.strictObject({}),
       outputSchema: Skills,
       annotations: READ_ONLY,
     },
     () =>
       asToolResult(backend, async () => {
-        const kept = await skills();
-        const [all, broken] = await Promise.all([kept.list(), kept.problems()]);
+        const api = await skills();
+        const [all, broken] = await Promise.all([api.list(), api.problems()]);
         const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
         const summaries = all.map(toSkillSummary);
         const lines = [...summaries.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
@@ -149,7 +153,7 @@ export function registerSkills({ server, backend }: ToolContext): void {
     'search_skills',
     {
       title: 'Search skills',
-      description: 'Find skills by what they do, the best first. Look here before you write code for a common task.',
+      description: 'Find skills by what they do, best match first. Search before you write code for a common task.',
       inputSchema: z.strictObject({ query: SearchQuery, limit: Limit }),
       outputSchema: Skills,
       annotations: READ_ONLY,
@@ -157,7 +161,7 @@ export function registerSkills({ server, backend }: ToolContext): void {
     ({ query, limit }) =>
       asToolResult(backend, async () => {
         const found = (await (await skills()).search(query, { limit })).map(toSkillSummary);
-        return listResult(found.map(toLine), 'No skill fits.', { skills: found });
+        return listResult(found.map(toLine), 'No skill matches.', { skills: found });
       }),
   );
   server.registerTool(
@@ -165,12 +169,16 @@ export function registerSkills({ server, backend }: ToolContext): void {
     {
       title: 'Create a skill',
       description:
-        'Keep Python code as a skill for later, in this and other sessions. The source must define `async def run(...)`; it may call tools, skills, artifacts and deps. It is checked, and not run.',
+        'Store Python code as a skill, for this and other sessions. The source must define `async def run(...)`, and may use tools, skills, artifacts and deps. It is checked, but not run.',
       inputSchema: z.strictObject({
         name: Name,
         source: z.string().min(1).max(262_144).describe('Python source with `async def run(...)`.'),
-        description: z.string().max(4000).optional().describe('What it is for, in words that a search would use.'),
-        replace: z.boolean().default(false).describe('Whether to replace a skill that has this name.'),
+        description: z
+          .string()
+          .max(4000)
+          .optional()
+          .describe('What the skill is for, in words that someone would search for.'),
+        replace: z.boolean().default(false).describe('Whether to replace an existing skill with this name.'),
       }),
       outputSchema: Skill,
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
@@ -179,14 +187,14 @@ export function registerSkills({ server, backend }: ToolContext): void {
       asToolResult(backend, async () => {
         const skill = { name, source, description };
         const created = toSkillSummary(await (await skills()).create(skill, { replace }));
-        return textResult(`Kept: ${toLine(created)}`, { structuredContent: created });
+        return textResult(`Created ${toLine(created)}`, { structuredContent: created });
       }),
   );
   server.registerTool(
     'delete_skill',
     {
       title: 'Delete a skill',
-      description: 'Delete a skill that is kept, for all sessions.',
+      description: 'Delete a stored skill, for this and other sessions.',
       inputSchema: z.strictObject({ name: Name }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
@@ -226,7 +234,7 @@ const Tools = z.object({
   problems: z.array(z.string()).optional(),
 });
 
-const CALL_HINT = 'They are called in code that run_code runs, as tools.NAME(...), not as tools of this server.';
+const CALL_HINT = 'Call them in the code of run_code, as tools.NAME(...). They are not MCP tools of this server.';
 
 export function registerTools({ server, backend }: ToolContext): void {
   server.registerTool(
@@ -252,7 +260,7 @@ export function registerTools({ server, backend }: ToolContext): void {
     'search_tools',
     {
       title: 'Search tools for code',
-      description: `Find tools that code can call by what they do, the best first. ${CALL_HINT}`,
+      description: `Find tools that code can call by what they do, best match first. ${CALL_HINT}`,
       inputSchema: z.strictObject({ query: SearchQuery, limit: Limit }),
       outputSchema: Tools,
       annotations: READ_ONLY,
@@ -260,7 +268,7 @@ export function registerTools({ server, backend }: ToolContext): void {
     ({ query, limit }) =>
       asToolResult(backend, async () => {
         const found = (await (await backend.namespaces()).tools.search(query, { limit })).map(toToolSummary);
-        return listResult(found.flatMap(toLines), 'No tool fits.', { tools: found });
+        return listResult(found.flatMap(toLines), 'No tool matches.', { tools: found });
       }),
   );
 }
@@ -281,7 +289,7 @@ function toToolSummary({ name, description, kind, requires_approval, parameters,
 }
 
 function toLines({ call, description, requires_approval, recipes }: ToolSummary): string[] {
-  const asks = requires_approval ? ' [a person must approve each call]' : '';
+  const asks = requires_approval ? ' [each call requires approval]' : '';
   const line = (code: string, about: string) => (about === '' ? code : `${code}: ${about}`);
   return [
     `${line(call, description)}${asks}`,

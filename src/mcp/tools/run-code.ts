@@ -15,19 +15,19 @@ import { type Elicitation, parseElicitation } from '../elicitation.ts';
 import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from '../mcp-executions.ts';
 import { AgentKeyArgument, asToolResult, type ToolContext, textResult } from './tool-context.ts';
 
-/** Tells a model what it would otherwise learn by failing. */
+/** What a model would otherwise learn only from errors. */
 const WASM_NOTE =
-  'The kernel is CPython in WebAssembly: it has no threads, no subprocesses, no shell and no network, and packages with native code (numpy, pandas) cannot be had.';
+  'The kernel is CPython in WebAssembly: it has no threads, no subprocesses, no shell and no network, and it cannot load packages with native code (numpy, pandas).';
 
 const describe = (
   kernel: string,
-): string => `Run Python code in a persistent${kernel} kernel and get what it prints, the value of its last expression, pictures, and tracebacks.
+): string => `Run Python code in a persistent${kernel} kernel. Returns its output, the value of its last expression, images, and tracebacks.
 
-Variables, functions and imports stay from call to call, also after the server was restarted, so build on them instead of repeating work. Top-level await works. A plot or an image that is the last expression, or is passed to display(), comes back as a picture.
+Variables, functions and imports persist between calls, even if the server restarts, so build on them instead of repeating work. Top-level await works. A plot or an image is returned if it is the last expression or is passed to display().
 
-Four objects are always there: tools (programs, MCP servers and HTTP endpoints: tools.list(), tools.NAME(...)), skills (Python functions kept for later: skills.search("..."), skills.NAME(...)), artifacts (data kept for later: artifacts.save(name, value), artifacts.load(name)) and deps (packages: deps.add("pandas")). help(tools) and so on tell more.
+Four objects are always available: tools (programs, MCP servers and HTTP endpoints: tools.list(), tools.NAME(...)), skills (stored Python functions: skills.search("..."), skills.NAME(...)), artifacts (stored data: artifacts.save(name, value), artifacts.load(name)) and deps (packages: deps.add("pandas")). For details, use help(tools), help(skills) and so on.
 
-The code works in a folder of its own, without network unless the operator allowed it. Long output is cut in the middle, and the answer says where all of it is. A line that begins with [notice] tells that the kernel was restarted and which variables were restored.`;
+The code runs in its own folder, without network access unless the operator allowed it. Long output is cut in the middle; the result then says where the full output is. A line that begins with [notice] means that the kernel was restarted, and lists the restored variables.`;
 
 const seconds = z.number().positive().max(86_400);
 
@@ -37,14 +37,12 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKeyArgument,
-    timeout: seconds
-      .optional()
-      .describe(`Seconds until the code is interrupted; ${timeoutMs / 1000} where it is left out.`),
+    timeout: seconds.optional().describe(`Seconds until the code is interrupted; ${timeoutMs / 1000} by default.`),
     transaction: z
       .enum(['commit_always', 'commit_on_success', 'rollback_on_failure', 'rollback_always'])
       .optional()
       .describe(
-        'What becomes of changed variables: commit_always keeps them (the default), rollback_on_failure takes them back where the code fails, rollback_always is a dry run. Files stay changed.',
+        'What happens to changed variables: commit_always (the default) keeps them, rollback_on_failure (also called commit_on_success) restores them if the code fails, rollback_always is a dry run. Changes to files remain.',
       ),
   });
   const annotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
@@ -56,7 +54,8 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
         using call = new RunCodeCall(context, server, { era, pending: backend.pending });
         const resumed = call.takeResumed();
         if (resumed === 'unknown') {
-          const text = 'The code that asked is gone: it was answered before, or its result was not called for in time.';
+          const text =
+            'The code that asked has ended: the question was answered before, or nobody fetched the result in time.';
           return textResult(text, { isError: true });
         }
         const limit = timeout === undefined ? timeoutMs : Math.ceil(timeout * 1000);
@@ -66,14 +65,16 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
   );
 }
 
-/** One call of run_code: reports progress, and puts questions to the person. Clients of the 2025 protocol are asked while the call stays open. Those of the 2026 protocol get the question as the result of the call, and call again with the answer. */
-
 export type ProtocolEra = 'legacy' | 'modern';
 
 const ELICITATION_KEY = 'question';
 /** The question has its own, much shorter timeout. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
+/**
+ * One call of run_code: reports progress, and asks the user. Clients of the 2025 protocol are asked while the call stays open.
+ * Those of the 2026 protocol get the question as the result of the call, and call again with the answer.
+ */
 class RunCodeCall implements CallClient, Disposable {
   readonly canElicit: boolean;
   readonly #context: ServerContext;

@@ -18,10 +18,12 @@ export const AgentKeyArgument = z
   .max(1024)
   .refine((key) => key.trim() !== '' && !key.includes('\0'), 'must be a name')
   .optional()
-  .describe('Whose kernel to use; the same key has the same state. Leave it out for the kernel of this project.');
+  .describe(
+    'Which kernel to use: calls with the same key share their state. Omit it to use the kernel of this project.',
+  );
 
-export const SearchQuery = z.string().min(1).max(1000).describe('What you want to do, in your own words.');
-export const Limit = z.int().min(1).max(50).default(5).describe('How many to give at most.');
+export const SearchQuery = z.string().min(1).max(1000).describe('What you want to do, in plain words.');
+export const Limit = z.int().min(1).max(50).default(5).describe('Maximum number of results.');
 
 /** A list as lines for a model and as data for a program. */
 export function listResult(lines: readonly string[], empty: string, data: Record<string, unknown>): CallToolResult {

@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { descendants, isAlive } from '../../../test/support/processes/processes.ts';
 import { findPython } from '../../interpreter/find-python.ts';
-import { type ParserHelper, PythonSkillReader } from './skill-parser.ts';
+import { type ParserHelper, PythonSkillParser } from './skill-parser.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
 const good = 'async def run(a): pass';
 
-const open: PythonSkillReader[] = [];
-function reader(options: { timeoutMs?: number; idleMs?: number } = {}): PythonSkillReader {
-  const made = new PythonSkillReader({ python: () => findPython(python), ...options });
+const open: PythonSkillParser[] = [];
+function reader(options: { timeoutMs?: number; idleMs?: number } = {}): PythonSkillParser {
+  const made = new PythonSkillParser({ python: () => findPython(python), ...options });
   open.push(made);
   return made;
 }
@@ -92,9 +92,9 @@ describe('the parser of skills', () => {
   });
 
   test('a missing Python is reported as such, not as a bad skill', async () => {
-    const lost = new PythonSkillReader({ python: async () => '/nowhere/python' });
+    const lost = new PythonSkillParser({ python: async () => '/nowhere/python' });
     await expect(lost.parse(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
-    const wrong = new PythonSkillReader({ python: async () => '/bin/true' });
+    const wrong = new PythonSkillParser({ python: async () => '/bin/true' });
     await expect(wrong.parse(good)).rejects.toMatchObject({ code: 'PYTHON_NOT_FOUND' });
   });
 });
@@ -138,7 +138,7 @@ print(names["reply"](source))
 
   test('another interpreter parses, and refuses invalid skills', async () => {
     const { told, start } = interpreter();
-    await using made = new PythonSkillReader({ python: nowhere, elsewhere: start });
+    await using made = new PythonSkillParser({ python: nowhere, fallback: start });
     expect(await made.parse(good)).toMatchObject({ parameters: [{ name: 'a' }] });
     await expect(made.parse('def run(): pass')).rejects.toMatchObject({
       code: 'SKILL_INVALID',
@@ -149,7 +149,7 @@ print(names["reply"](source))
 
   test('one that does not return is ended, and the next source is parsed', async () => {
     const { told, start } = interpreter();
-    const made = new PythonSkillReader({ python: nowhere, elsewhere: start });
+    const made = new PythonSkillParser({ python: nowhere, fallback: start });
     await expect(made.parse('endless')).rejects.toMatchObject({ code: 'SKILL_INVALID' });
     expect(await made.parse(good)).toMatchObject({ parameters: [{ name: 'a' }] });
     await made.close();
@@ -158,7 +158,7 @@ print(names["reply"](source))
 
   test('the host’s own Python is used if there is one', async () => {
     const { told, start } = interpreter();
-    await using made = new PythonSkillReader({ python: () => findPython(python), elsewhere: start });
+    await using made = new PythonSkillParser({ python: () => findPython(python), fallback: start });
     await made.parse(good);
     expect(told.started).toBe(0);
   });

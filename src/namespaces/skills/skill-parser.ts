@@ -53,20 +53,20 @@ export function invalidSkill(reason: string, line?: number): CellaError {
   return new CellaError('SKILL_INVALID', `The source is not a skill${at}: ${reason}.`, { details: { reason, line } });
 }
 
-interface PythonSkillReaderOptions {
+interface PythonSkillParserOptions {
   /** Returns the path of the interpreter. Called when a helper starts. */
   readonly python: () => Promise<string>;
   /** Another interpreter, for hosts without a Python. */
-  readonly elsewhere?: StartParser | undefined;
-  /** Whether results are cached for all readers with the same interpreter. */
-  readonly keep?: boolean;
+  readonly fallback?: StartParser | undefined;
+  /** Whether results are cached for all parsers with the same interpreter. */
+  readonly cached?: boolean;
   /** The timeout for one source. */
   readonly timeoutMs?: number;
   /** An idle helper ends after this time. */
   readonly idleMs?: number;
 }
 
-/** Shared by all readers, as each look at a user's skills opens them again. */
+/** Shared by all parsers, because each access to the skills of a user opens a new one. */
 const readings = new BoundedMap<string, ParsedSource>(10_000);
 const MOST_CHARACTERS = 4000;
 
@@ -75,10 +75,10 @@ const Reply = z.union([
   z.strictObject({ refused: z.strictObject({ reason: z.string(), line: z.int().nullable() }) }),
 ]);
 
-export class PythonSkillReader implements SkillParser {
+export class PythonSkillParser implements SkillParser {
   readonly #python: () => Promise<string>;
-  readonly #elsewhere: StartParser | undefined;
-  readonly #keep: boolean;
+  readonly #fallback: StartParser | undefined;
+  readonly #cached: boolean;
   readonly #timeoutMs: number;
   #interpreter: Promise<string | undefined> | undefined;
   #helper: ParserHelper | undefined;
@@ -86,16 +86,16 @@ export class PythonSkillReader implements SkillParser {
   readonly #idle: IdleTimeout;
   #closed = false;
 
-  constructor({ python, elsewhere, keep = false, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillReaderOptions) {
+  constructor({ python, fallback, cached = false, timeoutMs = 15_000, idleMs = 30_000 }: PythonSkillParserOptions) {
     this.#python = python;
-    this.#elsewhere = elsewhere;
-    this.#keep = keep;
+    this.#fallback = fallback;
+    this.#cached = cached;
     this.#timeoutMs = timeoutMs;
     this.#idle = new IdleTimeout(idleMs, () => void this.#dismiss());
   }
 
   parse(source: string): Promise<ParsedSource> {
-    return this.#queue.run(() => (this.#keep ? this.#readOnce(source) : this.#read(source)));
+    return this.#queue.run(() => (this.#cached ? this.#readOnce(source) : this.#read(source)));
   }
 
   async close(): Promise<void> {
@@ -140,8 +140,8 @@ export class PythonSkillReader implements SkillParser {
     if (this.#helper?.alive) return this.#helper;
     const program = await readFile(packageFile('python/cella_skill_reader.py'), 'utf8');
     this.#helper = await this.#startHere(program).catch((error: unknown) => {
-      if (this.#elsewhere && error instanceof CellaError && error.code === 'PYTHON_NOT_FOUND') {
-        return this.#elsewhere(program);
+      if (this.#fallback && error instanceof CellaError && error.code === 'PYTHON_NOT_FOUND') {
+        return this.#fallback(program);
       }
       throw error;
     });

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { MemoryTexts } from '../../../test/support/namespaces/memory-stores.ts';
 import { findPython } from '../../interpreter/find-python.ts';
-import { PythonSkillReader } from './skill-parser.ts';
+import { PythonSkillParser } from './skill-parser.ts';
 import { Skills } from './skills-namespace.ts';
 
 const python = process.env.CELLA_PYTHON ?? '/usr/bin/python3';
-const reader = new PythonSkillReader({ python: () => findPython(python) });
+const reader = new PythonSkillParser({ python: () => findPython(python) });
 afterAll(() => reader.close());
 
 const hello =

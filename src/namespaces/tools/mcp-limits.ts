@@ -55,7 +55,7 @@ function parsed(text: string): JSONRPCMessage | undefined {
   try {
     return deserializeMessage(text);
   } catch {
-    return undefined; // a line that is no message
+    return undefined; // not a message
   }
 }
 

@@ -115,7 +115,7 @@ function storedSource({ name, text, where }: StoredText): DefinitionSource {
   return { name, text, where };
 }
 
-/** Of one folder: all of them are looked at for each call. */
+/** The most files in one folder: each call checks all of them. */
 const MOST_FILES = 10_000;
 
 /** The text of a definition. */

@@ -217,7 +217,7 @@ async function readManifest(folder: string): Promise<ManifestFile> {
   try {
     await using file = await openRegularFile(fileIn(folder));
     const { size } = file ? await file.stat() : await stat(fileIn(folder));
-    if (!file) return damaged('the manifest cannot be read: it is no plain file');
+    if (!file) return damaged('the manifest cannot be read: it is not a regular file');
     if (size > MAX_BYTES) return damaged(`the manifest has ${size} bytes`);
     return await parse(await file.readFile());
   } catch (error) {

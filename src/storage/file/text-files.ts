@@ -153,7 +153,7 @@ export class FileTexts implements TextStore {
         if (size > MOST_TEXT_BYTES) {
           throw new CellaError(
             'STORAGE_FAILED',
-            `Cannot read ${path}: it has ${size} bytes, and at most ${MOST_TEXT_BYTES} may be.`,
+            `Cannot read ${path}: it has ${size} bytes; the limit is ${MOST_TEXT_BYTES}.`,
           );
         }
         return { name, text: await file.readFile('utf8'), updatedAt: Math.trunc(mtimeMs), where: path };
@@ -164,7 +164,7 @@ export class FileTexts implements TextStore {
   }
 }
 
-/** Tells whether a file has changed. Two changes may fall into one tick of the file system's clock. */
+/** Detects whether a file has changed. Two changes may fall into one tick of the file system's clock. */
 export class FileVersions {
   readonly #known = new Map<string, { readonly facts: string; readonly stamp: string }>();
 
@@ -185,7 +185,7 @@ export class FileVersions {
     return this.#known.size;
   }
 
-  /** Of files that are no longer there. Code may make and delete any number of them. */
+  /** Forgets the files that no longer exist. Code may create and delete any number of them. */
   forgetOthers(entries: readonly NamedFile[]): void {
     if (this.#known.size <= entries.length) return;
     const there = new Set(entries.map(({ path }) => path));

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { ArtifactStore, BootstrapConfig, Storage } from '../../../src/storage/contract.ts';
-import { copyNamespaces, type TransferKind, type TransferProgress } from '../../../src/storage/copy-namespaces.ts';
+import { type CopyProgress, copyNamespaces, type NamespaceKind } from '../../../src/storage/copy-namespaces.ts';
 import { storageFromBootstrap } from '../../../src/storage/open-storage.ts';
 import { scratch } from '../../faults/storage/child-processes.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
@@ -27,7 +27,7 @@ async function opened(type: string): Promise<Storage> {
   return storage;
 }
 
-const all: readonly TransferKind[] = ['tools', 'skills', 'artifacts', 'deps'];
+const all: readonly NamespaceKind[] = ['tools', 'skills', 'artifacts', 'deps'];
 const large = Buffer.alloc(20_000_000, 'many bytes ');
 const facts = { ...plainFacts, type: 'json' as const, description: 'numbers', metadata: { rows: 2 } };
 
@@ -49,7 +49,7 @@ describe.each([
 ])('from %s to %s', (from, to) => {
   it('copies everything, and reports each item', async () => {
     const [source, target] = [await filled(from), await opened(to)];
-    const progress: TransferProgress[] = [];
+    const progress: CopyProgress[] = [];
     const result = await copyNamespaces(source, target, {
       kinds: all,
       overwrite: false,

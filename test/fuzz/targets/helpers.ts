@@ -10,7 +10,7 @@ export async function helpers(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { collectOutput } = await import('../../../src/environments/container/container.ts');
   const { readAnswer, wheelPlatforms } = await import('../../../src/environments/container/image-python.ts');
-  const { PythonSkillReader } = await import('../../../src/namespaces/skills/skill-parser.ts');
+  const { PythonSkillParser } = await import('../../../src/namespaces/skills/skill-parser.ts');
 
   let line = '';
   const helper = {
@@ -21,7 +21,7 @@ export async function helpers(): Promise<Target> {
   const python = async (): Promise<string> => {
     throw new CellaError('PYTHON_NOT_FOUND', 'There is none.');
   };
-  const reader = new PythonSkillReader({ python, elsewhere: async () => helper });
+  const reader = new PythonSkillParser({ python, fallback: async () => helper });
 
   /** Wherever it is cut, it is the same, and nothing of it is lost. */
   const written = async (bytes: Buffer): Promise<void> => {

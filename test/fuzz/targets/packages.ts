@@ -15,7 +15,7 @@ const SELDOM = 64;
 export async function packages(): Promise<Target> {
   const { CellaError } = await import('../../../src/protocol/errors.ts');
   const { checkPackageName, parseRequirement } = await import('../../../src/protocol/requirement.ts');
-  const { Failed } = await import('../../../src/namespaces/deps/resolver/resolver-limits.ts');
+  const { ResolutionError } = await import('../../../src/namespaces/deps/resolver/resolver-limits.ts');
   const { consoleScripts, readWheelMetadata, unpackWheel } = await import(
     '../../../src/namespaces/deps/resolver/wheel.ts'
   );
@@ -106,7 +106,8 @@ export async function packages(): Promise<Target> {
     }
   };
   const attempt = (error: unknown) => {
-    if (!(error instanceof Failed) && !(error instanceof CellaError && error.code === 'DEPS_INVALID')) throw error;
+    if (!(error instanceof ResolutionError) && !(error instanceof CellaError && error.code === 'DEPS_INVALID'))
+      throw error;
   };
   const attempted = async (work: () => void | Promise<void>) => {
     try {

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { IdleTimeout } from '../../../lib/deadline.ts';
 import { messageOf } from '../../../lib/values.ts';
 import { decoded, withoutUser } from '../package-source.ts';
-import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import { ResolutionError, type ResolverLimits } from './resolver-limits.ts';
 
 interface Fetched {
   /** The URL after redirects. */
@@ -49,12 +49,12 @@ export class IndexClient {
       if (!response.ok || !response.body) {
         idle.end();
         await response.body?.cancel();
-        throw new Failed(`the package index answered ${response.status} for ${displayUrl(url)}`, 'all');
+        throw new ResolutionError(`the package index answered ${response.status} for ${displayUrl(url)}`, 'all');
       }
       const body = this.#bounded(response.body, url, mostBytes, idle);
       return { url, type: response.headers.get('content-type') ?? '', body };
     }
-    throw new Failed(`the package index sends ${displayUrl(address)} in endless redirects`, 'all');
+    throw new ResolutionError(`the package index sends ${displayUrl(address)} in endless redirects`, 'all');
   }
 
   /** Undefined if there is nothing of that name. */
@@ -92,14 +92,15 @@ export class IndexClient {
       for await (const part of body) {
         bytes += part.length;
         this.#left -= part.length;
-        if (bytes > mostBytes) throw new Failed(`${displayUrl(url)} is larger than ${mostBytes} bytes`);
-        if (this.#left < 0) throw new Failed(`the packages are larger than ${this.#limits.totalBytes} bytes together`);
+        if (bytes > mostBytes) throw new ResolutionError(`${displayUrl(url)} is larger than ${mostBytes} bytes`);
+        if (this.#left < 0)
+          throw new ResolutionError(`the packages are larger than ${this.#limits.totalBytes} bytes together`);
         idle.begin();
         yield part;
       }
     } catch (error) {
       this.#signal.throwIfAborted();
-      throw error instanceof Failed ? error : unanswered(url, error);
+      throw error instanceof ResolutionError ? error : unanswered(url, error);
     } finally {
       idle.end();
     }
@@ -109,7 +110,7 @@ export class IndexClient {
 function followed(from: URL, location: string | null): URL {
   const to = location !== null && URL.canParse(location, from.href) ? new URL(location, from) : undefined;
   if (!to || !isReachable(to, from))
-    throw new Failed(`the package index sends ${displayUrl(from)} to an address that is not allowed`, 'all');
+    throw new ResolutionError(`the package index sends ${displayUrl(from)} to an address that is not allowed`, 'all');
   return to;
 }
 
@@ -118,10 +119,10 @@ export function isReachable(to: URL, from: URL): boolean {
   return to.protocol === 'https:' || (to.protocol === 'http:' && from.protocol === 'http:');
 }
 
-function unanswered(url: URL, error: unknown): Failed {
+function unanswered(url: URL, error: unknown): ResolutionError {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const why = messageOf(cause);
-  return new Failed(`the package index did not answer (${displayUrl(url)}: ${why})`, 'all');
+  return new ResolutionError(`the package index did not answer (${displayUrl(url)}: ${why})`, 'all');
 }
 
 export function displayUrl(url: URL): string {

@@ -12,7 +12,7 @@ import { IndexClient } from './index-client.ts';
 import { PackageIndex } from './package-index.ts';
 import { isPure } from './python-target.ts';
 import { CandidateSelector, explainUnmet, resolve } from './resolve.ts';
-import { DEFAULT_LIMITS, Failed, type ResolverLimits } from './resolver-limits.ts';
+import { DEFAULT_LIMITS, ResolutionError, type ResolverLimits } from './resolver-limits.ts';
 import { unpackWheel, WheelCache, withFileContext, writePrograms } from './wheel.ts';
 
 export interface BuiltInInstall {
@@ -37,7 +37,7 @@ export async function installBuiltIn(
   } catch (error) {
     if (signal.aborted) throw installAborted();
     if (clock.aborted) return { reason: 'the packages were not installed in time', scope: 'all' };
-    if (!(error instanceof Failed)) return unpackFailure(error);
+    if (!(error instanceof ResolutionError)) return unpackFailure(error);
     return { reason: withoutSecrets(error.reason, install.source).slice(0, 1500), scope: error.scope };
   }
 }

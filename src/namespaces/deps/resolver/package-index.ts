@@ -9,7 +9,7 @@ import { readToolJson } from '../../tools/tool-output.ts';
 import { indexesOf, type PackageSource } from '../package-source.ts';
 import { displayUrl, type IndexClient, isReachable } from './index-client.ts';
 import { parseVersion, type Version } from './pep440.ts';
-import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import { ResolutionError, type ResolverLimits } from './resolver-limits.ts';
 
 export type PackageFile = FileName & { readonly filename: string; readonly requiresPython: string | undefined } & (
     | { readonly from: 'index'; readonly file: IndexFile }
@@ -61,7 +61,8 @@ export class PackageIndex {
     const page = await this.#fetcher.whole(new URL(`${name}/`, base), PAGE_TYPES, this.#limits.pageBytes);
     if (!page) return [];
     const files = await parseIndexPage(page.bytes.toString('utf8'), page.type, page.url);
-    if (!files) throw new Failed(`the package index has no readable page for ${name} (${displayUrl(page.url)})`);
+    if (!files)
+      throw new ResolutionError(`the package index has no readable page for ${name} (${displayUrl(page.url)})`);
     const found: PackageFile[] = [];
     for await (const file of inSlices(files)) {
       const { filename, requiresPython } = file;
@@ -75,7 +76,7 @@ export class PackageIndex {
 
 async function inFolder(folder: string, name: string): Promise<PackageFile[]> {
   const filenames = await readdir(folder).catch((error: Error) => {
-    throw new Failed(`the folder of wheels cannot be read: ${error.message}`, 'all');
+    throw new ResolutionError(`the folder of wheels cannot be read: ${error.message}`, 'all');
   });
   const found: PackageFile[] = [];
   for await (const filename of inSlices(filenames)) {

@@ -3,7 +3,7 @@
 import { giveWay, inSlices } from '../../../lib/event-loop.ts';
 import { packageName, parseRequirement, type Requirement } from '../../../protocol/requirement.ts';
 import { parseCondition, parseVersion, type Version } from './pep440.ts';
-import { Failed } from './resolver-limits.ts';
+import { ResolutionError } from './resolver-limits.ts';
 
 /** The values of markers, by their names in PEP 508. */
 export type MarkerEnvironment = Readonly<Record<string, string>>;
@@ -219,7 +219,7 @@ export async function requirementsOf(
     const isNeeded = end < 0 ? () => true : parseMarker(text.slice(end + 1));
     if (!isNeeded) throw notUnderstood(text, where);
     if (!['', ...extras].some((extra) => isNeeded({ ...environment, extra }))) continue;
-    if (written.includes('@')) throw new Failed(`${where} needs ${short(written)}: URLs are not accepted`);
+    if (written.includes('@')) throw new ResolutionError(`${where} needs ${short(written)}: URLs are not accepted`);
     needed.push(understood(written, where));
   }
   return needed;
@@ -234,8 +234,8 @@ function understood(text: string, where: string): Requirement {
   }
 }
 
-function notUnderstood(text: string, where: string): Failed {
-  return new Failed(`${where} needs ${JSON.stringify(short(text))}, which is not a valid requirement`);
+function notUnderstood(text: string, where: string): ResolutionError {
+  return new ResolutionError(`${where} needs ${JSON.stringify(short(text))}, which is not a valid requirement`);
 }
 
 function short(text: string): string {

@@ -19,7 +19,7 @@ import {
 } from './pep440.ts';
 import { type Metadata, requirementsOf } from './pep508.ts';
 import { fullVersion, isPure, knownVersion, markerEnvironment, pureOnly, wheelTags } from './python-target.ts';
-import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import { ResolutionError, type ResolverLimits } from './resolver-limits.ts';
 import type { WheelCache } from './wheel.ts';
 
 /** A requirement, and the package that requires it. */
@@ -42,7 +42,7 @@ interface ResolverContext {
   readonly signal: AbortSignal;
 }
 
-/** Returns the wheels to unpack. Throws Failed. */
+/** Returns the wheels to unpack. Throws a ResolutionError. */
 export async function resolve(
   wanted: readonly Requirement[],
   interpreter: Interpreter,
@@ -55,7 +55,7 @@ export async function resolve(
     0,
   );
   if (pins) return [...pins.values()].map(({ file }) => file);
-  throw new Failed(resolver.reason ?? 'no set of versions meets all requirements');
+  throw new ResolutionError(resolver.reason ?? 'no set of versions meets all requirements');
 }
 
 class Resolver {
@@ -81,7 +81,7 @@ class Resolver {
     const all = [...pending];
     for (let next = at; next < all.length; next += 1) {
       if (all.length > limits.maxRequirements)
-        throw new Failed(`it has more than ${limits.maxRequirements} requirements`);
+        throw new ResolutionError(`it has more than ${limits.maxRequirements} requirements`);
       const wanted = all[next];
       const pin = wanted && own.get(wanted.name);
       if (wanted && !pin) return await this.#pin(own, all, next, wanted);
@@ -104,12 +104,12 @@ class Resolver {
     wanted: PendingRequirement,
   ): Promise<Pins | undefined> {
     const { limits, files: places } = this.#sources;
-    if (pins.size >= limits.packages) throw new Failed(`it needs more than ${limits.packages} packages`);
+    if (pins.size >= limits.packages) throw new ResolutionError(`it needs more than ${limits.packages} packages`);
     const files = await places.of(wanted.name);
     const all = pending.filter(({ name }) => name === wanted.name);
     const conditions = all.flatMap(({ versions }) => versions);
     if (conditions.length > limits.conditions)
-      throw new Failed(`there are more than ${limits.conditions} conditions on the version of ${wanted.name}`);
+      throw new ResolutionError(`there are more than ${limits.conditions} conditions on the version of ${wanted.name}`);
     this.#checkExtras(wanted.name, wanted.extras.length);
     const candidates = await this.#chooser.candidates(files, conditions);
     if (candidates.length === 0) return this.#recordConflict(await this.#nothingFits(all, files));
@@ -131,7 +131,7 @@ class Resolver {
   /** Each extra is searched for in all requirements of the package. */
   #checkExtras(name: string, count: number): void {
     const { extras } = this.#sources.limits;
-    if (count > extras) throw new Failed(`more than ${extras} extras of ${name} are requested`);
+    if (count > extras) throw new ResolutionError(`more than ${extras} extras of ${name} are requested`);
   }
 
   /** Undefined if the version is not for this Python. Not every index says so in advance. */
@@ -140,7 +140,9 @@ class Resolver {
     this.#tried += 1;
     if (this.#tried > limits.versions) {
       const why = this.reason === undefined ? '' : `: ${this.reason}`;
-      throw new Failed(`no solution was found among ${limits.versions} versions; use narrower requirements${why}`);
+      throw new ResolutionError(
+        `no solution was found among ${limits.versions} versions; use narrower requirements${why}`,
+      );
     }
     const metadata = await store.metadata(file);
     if (this.#chooser.runsOn(metadata.requiresPython)) return { file, metadata, extras };

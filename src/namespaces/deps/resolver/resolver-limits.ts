@@ -46,7 +46,7 @@ export const DEFAULT_LIMITS: ResolverLimits = {
   idleTimeoutMs: 15_000,
 };
 
-export class Failed extends Error implements InstallFailure {
+export class ResolutionError extends Error implements InstallFailure {
   readonly reason: string;
   readonly scope: InstallFailure['scope'];
 

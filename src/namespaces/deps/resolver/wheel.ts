@@ -11,7 +11,7 @@ import type { PackageFile } from './package-index.ts';
 import { compareVersions } from './pep440.ts';
 import { type Metadata, parseMetadata } from './pep508.ts';
 import { pureOnly } from './python-target.ts';
-import { Failed, type ResolverLimits } from './resolver-limits.ts';
+import { ResolutionError, type ResolverLimits } from './resolver-limits.ts';
 import { contentOf, readContent, readDirectory, staysInside, type ZipEntry } from './zip.ts';
 
 /** File names of native code, which a wheel may contain even if its name says otherwise. */
@@ -30,11 +30,11 @@ export async function readWheelMetadata(
   await giveWay();
   const found = entries.filter(({ path: at }) => INFO.test(at));
   const [entry] = found;
-  if (!entry || found.length > 1) throw new Failed('it has no name or version');
+  if (!entry || found.length > 1) throw new ResolutionError('it has no name or version');
   const text = (await readContent(file, entry, limits.metadataBytes)).toString('utf8');
   const metadata = await parseMetadata(text);
   const [, name = ''] = INFO.exec(entry.path) ?? [];
-  if (metadata?.name !== packageName(name)) throw new Failed('it has no name or version');
+  if (metadata?.name !== packageName(name)) throw new ResolutionError('it has no name or version');
   return { metadata, text };
 }
 
@@ -52,13 +52,14 @@ export async function unpackWheel(path: string, { folder, pure, limits, signal }
   const files = (await readDirectory(file, limits)).filter(({ isFolder }) => !isFolder);
   await giveWay();
   const native = files.find(({ path: at }) => NATIVE.test(at));
-  if (pure && native) throw new Failed(`it has native code (${native.path}), ${pureOnly}`);
+  if (pure && native) throw new ResolutionError(`it has native code (${native.path}), ${pureOnly}`);
   const places: { readonly entry: ZipEntry; readonly to: string }[] = [];
   for await (const entry of inSlices(files)) {
     const to = installPath(entry.path);
     if (to !== undefined) places.push({ entry, to });
   }
-  if (new Set(places.map(({ to }) => to)).size < places.length) throw new Failed('two files in it have the same path');
+  if (new Set(places.map(({ to }) => to)).size < places.length)
+    throw new ResolutionError('two files in it have the same path');
   for (const { entry, to } of places) {
     signal.throwIfAborted();
     const target = join(folder, to);
@@ -77,7 +78,7 @@ export async function unpackWheel(path: string, { folder, pure, limits, signal }
 function installPath(path: string): string | undefined {
   const [, kind, rest = ''] = DATA.exec(path) ?? [];
   if (kind === undefined) return path;
-  if (!staysInside(rest)) throw new Failed(`${JSON.stringify(path)} in it leads out of its folder`);
+  if (!staysInside(rest)) throw new ResolutionError(`${JSON.stringify(path)} in it leads out of its folder`);
   if (kind === 'purelib' || kind === 'platlib' || kind === 'data') return rest;
   return kind === 'scripts' ? `bin/${rest}` : undefined;
 }
@@ -121,7 +122,7 @@ export class WheelCache {
       const path = await this.#download(file);
       const own = await withFileContext(file, () => readWheelMetadata(path, this.#limits));
       if ((this.#indexMetadata.get(file) ?? own.text) !== own.text)
-        throw new Failed(`${file.filename} differs from what the package index said`);
+        throw new ResolutionError(`${file.filename} differs from what the package index said`);
       checkNames(own.metadata, file);
       return path;
     });
@@ -148,7 +149,7 @@ export class WheelCache {
     );
     const text = fetched.bytes.toString('utf8');
     const metadata = await parseMetadata(text);
-    if (!metadata) throw new Failed(`the metadata of ${file.filename} cannot be read`);
+    if (!metadata) throw new ResolutionError(`the metadata of ${file.filename} cannot be read`);
     checkNames(metadata, file);
     this.#indexMetadata.set(file, text);
     return metadata;
@@ -158,7 +159,7 @@ export class WheelCache {
     if (file.from === 'folder') return file.path;
     this.#progress(`Downloading ${file.filename}`);
     const fetched = await this.#fetcher.fetch(file.file.url, '*/*', this.#limits.wheelBytes);
-    if (!fetched) throw new Failed(`${file.filename} is on the package index, but cannot be fetched`);
+    if (!fetched) throw new ResolutionError(`${file.filename} is on the package index, but cannot be fetched`);
     this.#count += 1;
     const path = join(this.#folder, `${this.#count}.whl`);
     const hash = createHash('sha256');
@@ -177,12 +178,12 @@ async function* hashed(body: AsyncIterable<Uint8Array>, hash: ReturnType<typeof 
 
 function checkHash(wanted: string | undefined, found: string, what: string): void {
   if (wanted === undefined || wanted === found) return;
-  throw new Failed(`${what} differs from what the package index said: its hash is different`);
+  throw new ResolutionError(`${what} differs from what the package index said: its hash is different`);
 }
 
 function checkNames(metadata: Metadata, file: PackageFile): void {
   if (metadata.name === file.name && compareVersions(metadata.version, file.version) === 0) return;
-  throw new Failed(`${file.filename} says that it is another package, or another version`);
+  throw new ResolutionError(`${file.filename} says that it is another package, or another version`);
 }
 
 /** Adds the name of the wheel to an error. */
@@ -190,8 +191,8 @@ export async function withFileContext<T>(file: PackageFile, work: () => Promise<
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof Failed)) throw error;
-    throw new Failed(
+    if (!(error instanceof ResolutionError)) throw error;
+    throw new ResolutionError(
       `${file.name} ${file.versionText} cannot be taken: ${error.reason} (${file.filename})`,
       error.scope,
     );

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeZip, type ZipFile } from '../../../../test/support/packages/wheels.ts';
-import { Failed } from './resolver-limits.ts';
+import { ResolutionError } from './resolver-limits.ts';
 import { readContent, readDirectory } from './zip.ts';
 
 const MB = 1024 * 1024;
@@ -61,7 +61,7 @@ describe('a zip', () => {
         const changed = Buffer.from(whole);
         for (const [at, byte] of some) changed[at] = byte;
         for (const bytes of [changed, whole.subarray(0, cut), whole.subarray(cut)]) {
-          await unzip(bytes).catch((error) => expect(error).toBeInstanceOf(Failed));
+          await unzip(bytes).catch((error) => expect(error).toBeInstanceOf(ResolutionError));
         }
       }),
       { numRuns: 40 },
@@ -111,6 +111,6 @@ describe('a zip', () => {
   });
 
   it.each(['', 'PK', 'PK\x05\x06', 'no zip at all'.repeat(10)])('%j is none', async (text) => {
-    await expect(unzip(Buffer.from(text))).rejects.toThrow(Failed);
+    await expect(unzip(Buffer.from(text))).rejects.toThrow(ResolutionError);
   });
 });

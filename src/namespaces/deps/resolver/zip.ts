@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { crc32, createInflateRaw } from 'node:zlib';
 import { giveWay, inSlices } from '../../../lib/event-loop.ts';
-import { Failed } from './resolver-limits.ts';
+import { ResolutionError } from './resolver-limits.ts';
 
 export interface ZipEntry {
   /** A relative path with `/`, which cannot lead out of its folder. */
@@ -37,12 +37,12 @@ export async function readDirectory(file: FileHandle, limits: ZipLimits): Promis
   const { size } = await file.stat();
   const tail = await readAt(file, Math.max(0, size - END_BYTES - LONGEST_COMMENT), size);
   const end = tail.lastIndexOf('PK\x05\x06');
-  if (end < 0 || end + END_BYTES > tail.length) throw new Failed('it is not a zip file');
+  if (end < 0 || end + END_BYTES > tail.length) throw new ResolutionError('it is not a zip file');
   const count = tail.readUInt16LE(end + 10);
   const bytes = tail.readUInt32LE(end + 12);
   const start = tail.readUInt32LE(end + 16);
-  if (count > limits.files || count === 0xffff) throw new Failed(`it holds more than ${limits.files} files`);
-  if (bytes > LARGEST_DIRECTORY || start + bytes > size) throw new Failed('its directory is damaged');
+  if (count > limits.files || count === 0xffff) throw new ResolutionError(`it holds more than ${limits.files} files`);
+  if (bytes > LARGEST_DIRECTORY || start + bytes > size) throw new ResolutionError('its directory is damaged');
   const directory = await readAt(file, start, start + bytes);
   const entries: ZipEntry[] = [];
   for await (const entry of inSlices(entriesIn(directory, count))) entries.push(entry);
@@ -56,7 +56,7 @@ export async function readAt(file: FileHandle, start: number, end: number): Prom
   const buffer = Buffer.alloc(end - start);
   for (let done = 0; done < buffer.length; ) {
     const { bytesRead } = await file.read(buffer, done, buffer.length - done, start + done);
-    if (bytesRead === 0) throw new Failed('it ends too early');
+    if (bytesRead === 0) throw new ResolutionError('it ends too early');
     done += bytesRead;
   }
   return buffer;
@@ -66,11 +66,11 @@ function* entriesIn(directory: Buffer, count: number): Generator<ZipEntry> {
   let at = 0;
   for (let index = 0; index < count; index += 1) {
     if (at + ENTRY_BYTES > directory.length || directory.toString('latin1', at, at + 4) !== 'PK\x01\x02') {
-      throw new Failed('its directory is damaged');
+      throw new ResolutionError('its directory is damaged');
     }
     const nameBytes = directory.readUInt16LE(at + 28);
     const end = at + ENTRY_BYTES + nameBytes;
-    if (end > directory.length) throw new Failed('its directory is damaged');
+    if (end > directory.length) throw new ResolutionError('its directory is damaged');
     yield entryAt(directory, at, directory.toString('utf8', at + ENTRY_BYTES, end));
     at = end + directory.readUInt16LE(at + 30) + directory.readUInt16LE(at + 32);
   }
@@ -82,18 +82,19 @@ function entryAt(directory: Buffer, at: number, name: string): ZipEntry {
   const mode = isUnix ? directory.readUInt16LE(at + 40) : 0;
   const type = mode & TYPE;
   const isFolder = name.endsWith('/');
-  if (type !== 0 && type !== (isFolder ? FOLDER : PLAIN)) throw new Failed(`${shown} in it is neither file nor folder`);
-  if ((directory.readUInt16LE(at + 8) & 0x2041) !== 0) throw new Failed(`${shown} in it is encrypted`);
+  if (type !== 0 && type !== (isFolder ? FOLDER : PLAIN))
+    throw new ResolutionError(`${shown} in it is neither file nor folder`);
+  if ((directory.readUInt16LE(at + 8) & 0x2041) !== 0) throw new ResolutionError(`${shown} in it is encrypted`);
   const method = directory.readUInt16LE(at + 10);
-  if (method !== 0 && method !== 8) throw new Failed(`${shown} in it has an unknown compression`);
+  if (method !== 0 && method !== 8) throw new ResolutionError(`${shown} in it has an unknown compression`);
   const path = isFolder ? name.slice(0, -1) : name;
-  if (!staysInside(path)) throw new Failed(`${shown} in it leads out of its folder`);
+  if (!staysInside(path)) throw new ResolutionError(`${shown} in it leads out of its folder`);
   const [packedBytes, bytes, offset] = [20, 24, 42].map((field) => directory.readUInt32LE(at + field)) as [
     number,
     number,
     number,
   ];
-  if ([packedBytes, bytes, offset].includes(0xffffffff)) throw new Failed(`${shown} in it is too large`);
+  if ([packedBytes, bytes, offset].includes(0xffffffff)) throw new ResolutionError(`${shown} in it is too large`);
   const crc = directory.readUInt32LE(at + 16);
   const isExecutable = (mode & 0o111) !== 0;
   return {
@@ -118,10 +119,10 @@ export function staysInside(path: string): boolean {
 
 function checkTogether(entries: readonly ZipEntry[], { unpackedBytes }: ZipLimits): void {
   const total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
-  if (total > unpackedBytes) throw new Failed(`it is larger than ${unpackedBytes} bytes when it is unpacked`);
+  if (total > unpackedBytes) throw new ResolutionError(`it is larger than ${unpackedBytes} bytes when it is unpacked`);
   const files = entries.filter(({ isFolder }) => !isFolder);
   const paths = new Set(files.map(({ path }) => path));
-  if (paths.size < files.length) throw new Failed('two files in it have the same name');
+  if (paths.size < files.length) throw new ResolutionError('two files in it have the same name');
 }
 
 const HEADER_BYTES = 30;
@@ -142,7 +143,7 @@ export async function* contentOf(file: FileHandle, entry: ZipEntry): AsyncGenera
 }
 
 export async function readContent(file: FileHandle, entry: ZipEntry, mostBytes: number): Promise<Buffer> {
-  if (entry.bytes > mostBytes) throw new Failed(`${entry.path} in it is larger than ${mostBytes} bytes`);
+  if (entry.bytes > mostBytes) throw new ResolutionError(`${entry.path} in it is larger than ${mostBytes} bytes`);
   return await buffer(contentOf(file, entry));
 }
 
@@ -168,13 +169,13 @@ async function* inflated(packed: AsyncIterable<Buffer>, entry: ZipEntry): AsyncG
   try {
     for await (const piece of inflate) yield piece;
   } catch (error) {
-    throw error instanceof Failed ? error : damaged(entry);
+    throw error instanceof ResolutionError ? error : damaged(entry);
   } finally {
     source.destroy();
     inflate.destroy();
   }
 }
 
-function damaged({ path }: ZipEntry): Failed {
-  return new Failed(`${path} in it is damaged`);
+function damaged({ path }: ZipEntry): ResolutionError {
+  return new ResolutionError(`${path} in it is damaged`);
 }
