@@ -131,7 +131,12 @@ export interface AppendOptions {
 export interface ReadOptions {
   readonly after?: number;
   readonly limit?: number;
+  /** Ends after one page, even if there are more events. */
+  readonly onePage?: boolean;
 }
+
+/** How much of a log is in memory while it is read: about this many characters, and at least one event. */
+export const PAGE_CHARACTERS = 256 * 1024;
 
 export interface LoggedEvent {
   readonly seq: number;

@@ -1,12 +1,13 @@
 /** Session records: what storage keeps about a session while no process holds its agent key. */
 
 import { z } from 'zod';
-import { executionStatuses } from '../protocol/enums.ts';
+import type { Status } from '../protocol/execution-events.ts';
 
 const milliseconds = z.int().min(0);
+const statuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const satisfies readonly Status[];
 
 const saveFields = z.object({ id: z.string().min(1), at: milliseconds });
-const cellFields = z.object({ execution: z.int().min(0), code: z.string(), status: z.enum(executionStatuses) });
+const cellFields = z.object({ execution: z.int().min(0), code: z.string(), status: z.enum(statuses) });
 
 /** Fields that this version does not know are kept, here and below, so that a newer one finds them again. */
 const lastSave: z.ZodType<z.infer<typeof saveFields>> = saveFields.loose();

@@ -12,8 +12,6 @@ import { readAdminToken } from '../access/access-control.ts';
 import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/server-context.ts';
 import { ownedElsewhere } from '../sessions/session-ending.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
-import { FORWARD_HEADER } from './forward-signer.ts';
-import { ClusterPeerMonitor, type PeerAddress } from './peer-monitor.ts';
 import {
   endToEndHeaders,
   listItems,
@@ -22,7 +20,7 @@ import {
   proxyRequest,
   proxySocket,
 } from './peer-proxy.ts';
-import type { Peer, Peers } from './peers.ts';
+import { ClusterPeerMonitor, FORWARD_HEADER, type Peer, type PeerAddress, type Peers } from './peers.ts';
 
 export interface SessionForwarderOptions {
   readonly peers: Peers;
@@ -52,8 +50,9 @@ export class SessionForwarder implements Disposable {
 
   constructor(options: SessionForwarderOptions) {
     this.#options = options;
+    const isThere = (id: string) => options.peers.isAlive(id);
     this.#monitor = new ClusterPeerMonitor({
-      isAlive: (id) => options.peers.isAlive(id),
+      isAlive: isThere,
       answers: (other, signal) => this.#answers(other, signal),
     });
   }
@@ -76,8 +75,8 @@ export class SessionForwarder implements Disposable {
     const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
     const watched = this.#monitor.watch(target);
     const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
-    const connection = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
-    const answer = await proxyRequest({ ...connection, method, path, headers: bare });
+    const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
+    const answer = await proxyRequest({ ...way, method, path, headers: bare });
     await answer.arrayBuffer();
     if (answer.status >= 300 && answer.status !== 404) throw ownedElsewhere({}, `it answered with ${answer.status}.`);
     return true;
@@ -90,8 +89,8 @@ export class SessionForwarder implements Disposable {
   }
 
   async #answers(other: PeerAddress, signal: AbortSignal): Promise<boolean> {
-    const connection = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
-    const answer = await proxyRequest({ ...connection, method: 'GET', path: '/health', headers: {} });
+    const way = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
+    const answer = await proxyRequest({ ...way, method: 'GET', path: '/health', headers: {} });
     await answer.arrayBuffer();
     return true;
   }
@@ -126,9 +125,9 @@ export class SessionForwarder implements Disposable {
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
     const ends = { cut: () => abortConnection(c.env), onEnd: () => watched[Symbol.dispose]() };
     const body = bodyOf(incoming);
-    const connection = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
+    const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
     const answer = await proxyRequest({
-      ...connection,
+      ...way,
       method,
       path,
       headers: { ...headers, ...body.headers },
@@ -149,8 +148,8 @@ export class SessionForwarder implements Disposable {
     const protocols = listItems(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
     const watched = this.#monitor.watch(target);
-    const request = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
-    const owner = await openSocket(request).catch((error) => {
+    const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
+    const owner = await openSocket(way).catch((error) => {
       watched[Symbol.dispose]();
       throw error;
     });

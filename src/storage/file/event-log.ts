@@ -2,13 +2,19 @@
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { giveWay, inSlices } from '../../lib/event-loop.ts';
-import type { AppendOptions, Clock, EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import {
+  type AppendOptions,
+  type Clock,
+  type EventLog,
+  type LoggedEvent,
+  PAGE_CHARACTERS,
+  type ReadOptions,
+  type TrimLimits,
+} from '../contract.ts';
 import { eventJson } from '../validation.ts';
 import { type Database, keyColumn, type SqliteConnection } from './database.ts';
 
-/** How much of a log to keep in memory while reading. */
 const PAGE_EVENTS = 200;
-const PAGE_CHARACTERS = 256 * 1024;
 /** How many events, and about how many of their bytes, to remove before yielding to other work. */
 const TRIM_EVENTS = 2000;
 const TRIM_BYTES = 8 * 1024 * 1024;
@@ -48,12 +54,16 @@ export class FileEventLog implements EventLog {
     return flushed ? this.#database.writeDurably(insert) : this.#database.write(insert);
   }
 
-  async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {
+  async *read(
+    agentKey: string,
+    { after = 0, limit = Infinity, onePage = false }: ReadOptions = {},
+  ): AsyncGenerator<LoggedEvent> {
     let [position, left] = [after, limit];
     while (left > 0) {
       const page = await this.#database.read((db) => readPage(db, agentKey, position, Math.min(left, PAGE_EVENTS)));
       if (page.length === 0) return;
       yield* inSlices(page);
+      if (onePage) return;
       position = page.at(-1)?.seq ?? position;
       left -= page.length;
     }

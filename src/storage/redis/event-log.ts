@@ -1,7 +1,7 @@
 /** Event logs: a stream whose entry ids are the event numbers, and a hash with the last number, the last trimmed one and the size. */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import type { EventLog, LoggedEvent, ReadOptions, TrimLimits } from '../contract.ts';
+import { type EventLog, type LoggedEvent, PAGE_CHARACTERS, type ReadOptions, type TrimLimits } from '../contract.ts';
 import { eventJson } from '../validation.ts';
 import {
   asList,
@@ -14,7 +14,9 @@ import {
   script,
 } from './redis-context.ts';
 
-const PAGE_EVENTS = 100;
+const PAGE_EVENTS = 200;
+/** How many events a script takes at a time: Redis holds them in memory, with those beyond the page. */
+const PART_EVENTS = 8;
 /** How many events one script examines: Redis does nothing else meanwhile, for any user. */
 const TRIM_EVENTS = 2000;
 
@@ -29,6 +31,24 @@ end
 redis.call('HSET', KEYS[1], 'last', string.format('%.0f', last), 'bytes', string.format('%.0f', bytes))
 return last
 `);
+
+/** ARGV: the number of the event before the page, the most events, and how many bytes end the page. */
+const READ = script(
+  `
+local page, after, left, bytes = {}, ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+while left > 0 do
+  local part = redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', math.min(left, ${PART_EVENTS}))
+  if #part == 0 then return page end
+  for _, entry in ipairs(part) do
+    page[#page + 1] = entry
+    after, left, bytes = entry[1], left - 1, bytes - #entry[2][6]
+    if bytes <= 0 then return page end
+  end
+end
+return page
+`,
+  { readOnly: true },
+);
 
 /**
  * Trims only from the front: if an event has an earlier time than one before it, it stays until that one is trimmed.
@@ -78,12 +98,15 @@ export class RedisEventLog implements EventLog {
     return asNumber(await this.#context.redis.run(APPEND, this.#keysOf(agentKey), [at, ...texts]));
   }
 
-  async *read(agentKey: string, { after = 0, limit = Infinity }: ReadOptions = {}): AsyncGenerator<LoggedEvent> {
+  async *read(
+    agentKey: string,
+    { after = 0, limit = Infinity, onePage = false }: ReadOptions = {},
+  ): AsyncGenerator<LoggedEvent> {
     let [position, left] = [Math.max(0, Math.floor(after)), limit];
     const [, stream] = this.#keysOf(agentKey);
     while (left > 0 && Number.isSafeInteger(position)) {
-      const count = String(Math.min(Math.ceil(left), PAGE_EVENTS));
-      const page = asList(await this.#context.redis.send('XRANGE', stream, `(${position}-0`, '+', 'COUNT', count));
+      const args = [`${position}-0`, String(Math.min(Math.ceil(left), PAGE_EVENTS)), String(PAGE_CHARACTERS)];
+      const page = asList(await this.#context.redis.run(READ, [stream], args));
       if (page.length === 0) return;
       for (const entry of page) {
         await giveWay();
@@ -91,6 +114,7 @@ export class RedisEventLog implements EventLog {
         position = logged.seq;
         yield logged;
       }
+      if (onePage) return;
       left -= page.length;
     }
   }

@@ -277,6 +277,7 @@ export class FencedCommands implements RedisCommands {
   }
 
   async run(given: Script, keys: readonly string[], args: readonly RedisArgument[]): Promise<RedisReply> {
+    if (given.readOnly) return await this.#commands.run(given, keys, args);
     const { key, token, onLost } = this.#fence;
     try {
       return await this.#commands.run(checked(given), [...keys, key], [...args, token]);

@@ -100,10 +100,12 @@ export class RedisKeys {
 export interface Script {
   readonly text: string;
   readonly sha1: string;
+  /** It needs no lock. */
+  readonly readOnly: boolean;
 }
 
-export function script(text: string): Script {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+export function script(text: string, { readOnly = false } = {}): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex'), readOnly };
 }
 
 export type RedisReply = Buffer | string | number | null | RedisReply[];

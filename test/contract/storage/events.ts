@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { type LoggedEvent, PAGE_CHARACTERS } from '../../../src/storage/contract.ts';
 import { collect, eventsOf, failureOf, type OpenStorage, onePlace } from './samples.ts';
 
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
@@ -105,6 +106,26 @@ export function eventContract(open: OpenStorage): void {
       await storage.events.append('a', ['meanwhile']);
     }
     expect(await storage.events.last('a')).toBe(16);
+  });
+
+  it('are in memory a page at a time, which has a limited size', async () => {
+    const storage = await onePlace(open)();
+    const sizes = [...Array(20).fill(200_000), ...Array(1000).fill(10), 1_000_000, 1_000_000];
+    await storage.events.append(
+      'a',
+      sizes.map((size) => 'x'.repeat(size)),
+    );
+    const read: number[] = [];
+    for (let last = 0; last < sizes.length; ) {
+      const page: LoggedEvent[] = [];
+      for await (const event of storage.events.read('a', { after: last, onePage: true })) page.push(event);
+      const lengths = page.map(({ event }) => String(event).length);
+      // No event follows those with which the page is full.
+      expect(lengths.slice(0, -1).reduce((sum, length) => sum + length, 0)).toBeLessThan(PAGE_CHARACTERS);
+      read.push(...lengths);
+      last = page.at(-1)?.seq ?? sizes.length;
+    }
+    expect(read).toEqual(sizes);
   });
 
   it('keep their order if the clock jumps back', async () => {

@@ -233,6 +233,8 @@ describe('a lock', () => {
       expect([name, (await failureOf(write(own))).code]).toEqual([name, 'LEASE_LOST']);
     expect(await contents(other)).toEqual(before);
     expect([states, lock.held]).toEqual([['lost'], false]);
+    // Whoever still follows its log gets the rest of it.
+    expect((await eventsOf(own, 'a')).map(({ event }) => event)).toEqual(['early', 'still mine']);
     await other.fenced(taken).events.append('a', ['theirs']);
     // Nor after the other has let go of it.
     await taken.release();

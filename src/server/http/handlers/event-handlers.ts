@@ -34,15 +34,14 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
         const { signal } = context.req.raw;
         return await pages.run(principal.userId, () => eventPage(session, { ...query, after, signal }));
       }
-      const { execution, turn } = query;
       return streamEvents(service, session, {
         form,
         after,
-        execution,
-        turn,
+        execution: query.execution,
+        turn: query.turn,
         place: place.move(),
         reauthorize,
-        context,
+        cut: () => abortConnection(context.env),
       });
     },
 

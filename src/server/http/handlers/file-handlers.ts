@@ -47,7 +47,12 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
         });
         return from(first, changes);
       };
-      return streamUntilGone(service, source, { form, place: place.move(), reauthorize, context });
+      return streamUntilGone(service, source, {
+        form,
+        place: place.move(),
+        reauthorize,
+        cut: () => abortConnection(context.env),
+      });
     },
 
     readFile: async ({ info, query: { path, offset }, principal, context }) => {
