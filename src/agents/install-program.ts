@@ -184,14 +184,14 @@ export interface NpmStep {
 /** Installs the dependencies of the folder's package.json. */
 export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
   signal.throwIfAborted();
-  let words = '';
+  let stderrTail = '';
   let step: NpmStep = { asked: 0, wanted: 0 };
   const onLine = (line: string, stream: 'stdout' | 'stderr') => {
     if (stream === 'stdout') return;
     if (ASKED.test(line)) step = { ...step, asked: step.asked + 1 };
     if (WANTED.test(line)) step = { ...step, wanted: step.wanted + 1 };
     if (NO_FAILURE.test(line)) onStep(step);
-    else words = `${words}${line}\n`.slice(-MAX_STDERR_CHARS);
+    else stderrTail = `${stderrTail}${line}\n`.slice(-MAX_STDERR_CHARS);
   };
   const child = startProcess([npm, ...ARGV], { cwd: folder });
   const ended = finishProcess(child, { signal, outputLimitBytes: 0, onLine });
@@ -204,7 +204,8 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
       throw error;
     });
     signal.throwIfAborted();
-    if (exit.code !== 0) throw npmError(words, exit.signal ? `was ended by ${exit.signal}` : `ended with ${exit.code}`);
+    if (exit.code !== 0)
+      throw npmError(stderrTail, exit.signal ? `was ended by ${exit.signal}` : `ended with ${exit.code}`);
   } catch (cause) {
     if (systemCode(cause) === 'ENOENT') {
       throw new CellaError('NPM_MISSING', `${npm} was not found.`, { cause });
@@ -213,16 +214,16 @@ export async function npmInstall(folder: string, { signal, npm, onStep = () => {
   }
 }
 
-function npmError(words: string, how: string): CellaError {
-  const lines = words.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
+function npmError(stderrTail: string, how: string): CellaError {
+  const lines = stderrTail.split('\n').map((line) => line.replace(/^npm (error|ERR!) ?/, ''));
   const telling = lines.filter((line) => /^\S/.test(line) && !/^(A complete log|at |\}|syscall|errno)/.test(line));
   const shown = telling
     .slice(0, MAX_ERROR_LINES)
     .join('\n')
     .replace(/\/\/[^/\s@]+@/g, '//…@'); // may contain a password
   const message = `npm ${how}.\n${shown}`.trim();
-  if (UNREACHABLE.test(words)) return new CellaError('REGISTRY_UNREACHABLE', message);
-  if (!UNKNOWN.test(words)) return new CellaError('AGENT_INSTALL_FAILED', message);
+  if (UNREACHABLE.test(stderrTail)) return new CellaError('REGISTRY_UNREACHABLE', message);
+  if (!UNKNOWN.test(stderrTail)) return new CellaError('AGENT_INSTALL_FAILED', message);
   const advice =
     'The registry does not have this version. Leave --version out to get the one that Cella is tested with.';
   return new CellaError('AGENT_INSTALL_FAILED', message, { advice });

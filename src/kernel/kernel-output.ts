@@ -133,7 +133,7 @@ export class MarkedOutput {
     if (this.#opened) return;
     this.#opened = true;
     this.#tag = tag;
-    this.#goOn();
+    this.#continueReading();
   }
 
   begin(marker: Buffer): void {
@@ -165,12 +165,12 @@ export class MarkedOutput {
   release(count: number): void {
     this.#seen = Math.max(this.#seen, count);
     this.#released = Math.max(this.#released, count);
-    this.#goOn();
+    this.#continueReading();
   }
 
   resume(): void {
     this.#paused = false;
-    this.#goOn();
+    this.#continueReading();
   }
 
   /** Called when the execution is over: half a character, or the possible start of a marker, is plain text after all. */
@@ -178,7 +178,7 @@ export class MarkedOutput {
     this.#marker = undefined;
     this.#released = this.#seen;
     this.#paused = false;
-    this.#goOn();
+    this.#continueReading();
     const rest = this.#decoder.end();
     if (rest) this.#deliver(rest);
   }
@@ -187,7 +187,7 @@ export class MarkedOutput {
     this.#source.close();
   }
 
-  #goOn(): void {
+  #continueReading(): void {
     if (!this.#working && this.#process()) this.#source.resume();
   }
 
@@ -252,7 +252,7 @@ export class MarkedOutput {
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#goOn();
+    this.#continueReading();
     this.#over.resolve();
     this.#onChange();
   }

@@ -189,7 +189,7 @@ export class JsonScanner {
   }
 
   /** Returns false if the listener refuses the text or key. */
-  #tellText(): boolean {
+  #reportText(): boolean {
     if (this.#keepFrom === -1) return true;
     const [from, to] = this.#wantedHere(this.#at + 1);
     const json = this.#kept
@@ -207,7 +207,7 @@ export class JsonScanner {
   }
 
   #endString(): number {
-    if (!this.#tellText()) return BROKEN;
+    if (!this.#reportText()) return BROKEN;
     if (!this.#isKey) return this.#endValue(1);
     if (this.#depth === 1) this.#key = [this.#start, this.#at + 1];
     return COLON;

@@ -23,7 +23,7 @@ export interface McpBackend {
   /** Whether packages can be changed. */
   readonly canChangeDeps: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
-  readonly isWasm: boolean;
+  readonly inProcess: boolean;
   queue(agentKey?: string): McpExecutions;
   session(agentKey?: string, signal?: AbortSignal): Promise<SessionApi>;
   /** The kernel may hibernate once it is idle. */
@@ -81,7 +81,7 @@ export class PooledMcpBackend implements McpBackend, AsyncDisposable {
     return this.options.session.allowRuntimeDeps !== false;
   }
 
-  get isWasm(): boolean {
+  get inProcess(): boolean {
     return this.options.session.executor === 'in-process';
   }
 

@@ -52,14 +52,14 @@ class SessionMcpBackend implements McpBackend {
   readonly options: McpBackend['options'];
   readonly pending = new ExecutionsAwaitingAnswer();
   readonly canChangeDeps: boolean;
-  readonly isWasm: boolean;
+  readonly inProcess: boolean;
   readonly #parts: SessionMcpOptions;
   readonly #queue: McpExecutions;
 
   constructor(parts: SessionMcpOptions) {
     this.#parts = parts;
     this.canChangeDeps = parts.open;
-    this.isWasm = parts.inProcess;
+    this.inProcess = parts.inProcess;
     this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };
     this.#queue = new McpExecutions({ acquire: () => parts.toRun(), release: () => {}, log: parts.log });
   }

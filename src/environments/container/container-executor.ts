@@ -29,7 +29,7 @@ interface ContainerConfig {
 }
 
 /** The slot for the container that probes an image, in place of a number. */
-const ASKING = 'image';
+const PROBE_SLOT = 'image';
 
 export class ContainerExecutor implements Executor {
   readonly capabilities = ALL_CAPABILITIES;
@@ -42,7 +42,7 @@ export class ContainerExecutor implements Executor {
     return { alive: !this.#closed, make: (spec) => this.#make(defaults, spec) };
   });
   /** Numbers of containers that are in use or about to be created. */
-  readonly #inUse = new Set<string>([ASKING]);
+  readonly #inUse = new Set<string>([PROBE_SLOT]);
   readonly #transports = new Set<ContainerSupervisorTransport>();
   /** Reset after a failure, so that the next open looks for the engine and for orphaned containers again. */
   #defaults: Promise<ContainerDefaults> | undefined;
@@ -113,8 +113,8 @@ export class ContainerExecutor implements Executor {
     ]);
     if (others.length === 0) await forgetUnused(dataDir);
     const labels = labelsOf(dataDir, this.#owner.self);
-    const asking = { labels: { ...labels, [LABEL.number]: ASKING } };
-    const { id, python, path, volumes, interpreter, kernel } = await imageFacts(engine, image, dataDir, asking);
+    const probe = { labels: { ...labels, [LABEL.number]: PROBE_SLOT } };
+    const { id, python, path, volumes, interpreter, kernel } = await imageFacts(engine, image, dataDir, probe);
     return {
       engine,
       image: id,

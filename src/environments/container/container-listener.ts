@@ -28,7 +28,7 @@ export class ContainerListener {
 
   private constructor(folder: string) {
     this.#folder = folder;
-    this.#server = createServer((socket) => this.#meet(socket));
+    this.#server = createServer((socket) => this.#onConnection(socket));
     this.#server.unref();
   }
 
@@ -47,14 +47,14 @@ export class ContainerListener {
   expect(signal: AbortSignal): PendingConnection {
     const token = randomBytes(TOKEN_BYTES);
     const key = token.toString('hex');
-    const met = Promise.withResolvers<Socket>();
-    this.#expected.set(key, met);
+    const pending = Promise.withResolvers<Socket>();
+    this.#expected.set(key, pending);
     const giveUp = () => {
       this.#expected.delete(key);
-      met.reject(signal.reason);
+      pending.reject(signal.reason);
     };
     const aborting = onAbort(signal, giveUp);
-    const connection = met.promise.finally(() => aborting[Symbol.dispose]());
+    const connection = pending.promise.finally(() => aborting[Symbol.dispose]());
     return { token, connection };
   }
 
@@ -68,38 +68,38 @@ export class ContainerListener {
     this.#open = false;
     this.#server.close();
     for (const socket of this.#unauthenticated) socket.destroy();
-    for (const met of this.#expected.values()) met.reject(new Error('the listener was closed'));
+    for (const pending of this.#expected.values()) pending.reject(new Error('the listener was closed'));
     this.#expected.clear();
   }
 
-  #meet(socket: Socket): void {
+  #onConnection(socket: Socket): void {
     const [oldest] = this.#unauthenticated;
     if (oldest && this.#unauthenticated.size >= MOST_UNAUTHENTICATED) oldest.destroy();
     this.#unauthenticated.add(socket);
-    const sendAway = () => socket.destroy();
-    const timer = setTimeout(sendAway, TOKEN_TIMEOUT_MS).unref();
+    const reject = () => socket.destroy();
+    const timer = setTimeout(reject, TOKEN_TIMEOUT_MS).unref();
     const listen = () => {
-      const said: Buffer | null = socket.read(HEADER_BYTES + TOKEN_BYTES);
-      if (said === null) return;
-      const met = this.#take(said);
-      if (!met) return void socket.destroy();
+      const header: Buffer | null = socket.read(HEADER_BYTES + TOKEN_BYTES);
+      if (header === null) return;
+      const pending = this.#take(header);
+      if (!pending) return void socket.destroy();
       // Errors still close the socket until its new owner listens.
       socket.off('readable', listen).off('close', leave);
       leave();
-      met.resolve(socket);
+      pending.resolve(socket);
     };
     const leave = () => {
       clearTimeout(timer);
       this.#unauthenticated.delete(socket);
     };
-    socket.on('readable', listen).on('error', sendAway).on('close', leave);
+    socket.on('readable', listen).on('error', reject).on('close', leave);
   }
 
-  #take(said: Buffer): PromiseWithResolvers<Socket> | undefined {
-    if (said.readUInt32LE(0) !== TOKEN_BYTES || said.readUInt8(4) !== FrameType.join) return undefined;
-    const key = said.toString('hex', HEADER_BYTES);
-    const met = this.#expected.get(key);
+  #take(header: Buffer): PromiseWithResolvers<Socket> | undefined {
+    if (header.readUInt32LE(0) !== TOKEN_BYTES || header.readUInt8(4) !== FrameType.join) return undefined;
+    const key = header.toString('hex', HEADER_BYTES);
+    const pending = this.#expected.get(key);
     this.#expected.delete(key);
-    return met;
+    return pending;
   }
 }

@@ -61,9 +61,10 @@ export class Container {
   }
 
   async state(): Promise<ContainerState> {
-    const look = (abortSignal: AbortSignal) => this.#container.inspect({ abortSignal });
-    return (await askEngine(this.#engine, 'looking at a container', Inspected, look, { timeoutMs: INSPECT_TIMEOUT_MS }))
-      .State;
+    const inspect = (abortSignal: AbortSignal) => this.#container.inspect({ abortSignal });
+    return (
+      await askEngine(this.#engine, 'inspecting a container', Inspected, inspect, { timeoutMs: INSPECT_TIMEOUT_MS })
+    ).State;
   }
 
   /** Waits for the container to end; rejects on timeout. */

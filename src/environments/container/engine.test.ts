@@ -165,7 +165,7 @@ describe('an engine that answers nonsense', () => {
   it.each([
     ['listing images', (engine: Engine) => listImages(engine)],
     ['inspecting the image', (engine: Engine) => findImage(engine, 'some')],
-    ['looking at a container', (engine: Engine) => new Container(engine, 'a'.repeat(64)).state()],
+    ['inspecting a container', (engine: Engine) => new Container(engine, 'a'.repeat(64)).state()],
   ])('is told so: %s', async (what, ask) => {
     const socket = await listening('docker.sock', (request, response) => {
       if (request.url === '/version') docker(request, response);

@@ -91,7 +91,7 @@ export async function findImage(engine: Engine, name?: string, signal?: AbortSig
   const image = name ?? DEFAULT_IMAGE;
   if (!isReference(image))
     throw new CellaError('INVALID_OPTIONS', `image: ${JSON.stringify(image)} is no image's name.`);
-  const look = async (called: string): Promise<FoundImage> => {
+  const resolve = async (called: string): Promise<FoundImage> => {
     const inspect = () => engine.docker.getImage(called).inspect();
     const { Id: id, Config } = await askEngine(engine, 'inspecting the image', InspectedImage, inspect, {
       image,
@@ -99,12 +99,12 @@ export async function findImage(engine: Engine, name?: string, signal?: AbortSig
     });
     return { id, volumes: Object.keys(Config?.Volumes ?? {}) };
   };
-  return await look(image).catch((error: unknown) => {
+  return await resolve(image).catch((error: unknown) => {
     const missing = error instanceof CellaError && error.code === 'IMAGE_NOT_FOUND';
     const own = splitName(image);
     const named = own && `${own.repo}:${own.tag}`;
     if (!missing || named === undefined || named === image) throw error;
-    return look(named);
+    return resolve(named);
   });
 }
 

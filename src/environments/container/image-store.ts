@@ -58,7 +58,7 @@ interface BuildOptions {
 }
 
 /** How long the packer may inspect a Python with all its packages. */
-const LOOK_MS = 10 * 60_000;
+const INSPECT_TIMEOUT_MS = 10 * 60_000;
 /** Gives up on an engine that makes no progress for this long. */
 const IMPORT_TIMEOUT_MS = 30 * 60_000;
 
@@ -77,7 +77,7 @@ export async function buildImage(engine: Engine, options: BuildOptions): Promise
     return new CellaError('CONTAINER_FAILED', `${options.python} could not be packed: ${why}.`);
   };
   try {
-    const found = await answerFromProcess(facts, { pid, timeoutMs: LOOK_MS }, silent);
+    const found = await answerFromProcess(facts, { pid, timeoutMs: INSPECT_TIMEOUT_MS }, silent);
     onProgress(`Packing ${found.files} files, ${(found.bytes / 1_000_000).toFixed(0)} MB`);
     const changes = imageChanges(found, options.version);
     const send = async (abortSignal: AbortSignal) => {
@@ -169,8 +169,11 @@ export async function buildFromBase(engine: Engine, base: string, options: BaseO
   await mkdir(dataDir, { recursive: true });
   const labels = labelsOf(dataDir, owner);
   const facts = await imageFacts(engine, base, dataDir, { signal, labels });
-  const look = () => engine.docker.getImage(facts.id).inspect();
-  const { Config: config } = await askEngine(engine, 'inspecting the image', BaseConfig, look, { image: base, signal });
+  const inspect = () => engine.docker.getImage(facts.id).inspect();
+  const { Config: config } = await askEngine(engine, 'inspecting the image', BaseConfig, inspect, {
+    image: base,
+    signal,
+  });
   const python = facts.version.join('.');
   const changes = [
     `USER ${config.User || '0:0'}`,
@@ -255,7 +258,7 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
   });
   const facts = Promise.withResolvers<PackedPython>();
   let absent: readonly string[] = [];
-  let words = '';
+  let stderrTail = '';
   createInterface({ input: packer.stderr }).on('line', (line) => {
     const value = tryParseJson(line);
     const progress = PackProgress.safeParse(value).data;
@@ -263,14 +266,14 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
     const found = PackedFacts.safeParse(value).data;
     if (found) facts.resolve(found);
     absent = AbsentPackages.safeParse(value).data?.absent ?? absent;
-    if (value === undefined) words = `${words}${line}\n`.slice(-MOST_STDERR);
+    if (value === undefined) stderrTail = `${stderrTail}${line}\n`.slice(-MOST_STDERR);
   });
   const archive = new PassThrough();
   const ended = once(packer, 'close');
   const pack = async () => {
     await pipeline(packer.stdout, archive, { end: false, signal });
     const [code] = await ended;
-    if (code !== 0) throw packFailure(python, absent, words);
+    if (code !== 0) throw packFailure(python, absent, stderrTail);
     archive.end();
   };
   pack().catch(async (cause) => {
@@ -279,7 +282,7 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
       ? signal.reason
       : cause instanceof CellaError
         ? cause
-        : packFailure(python, absent, words, cause);
+        : packFailure(python, absent, stderrTail, cause);
     facts.reject(error);
     archive.destroy(error);
   });
@@ -290,12 +293,12 @@ function packPython({ python, programs, packages, onProgress, signal }: PackOpti
   return { pid: packer.pid ?? 0, archive, facts: facts.promise };
 }
 
-function packFailure(python: string, absent: readonly string[], words: string, cause?: unknown): CellaError {
+function packFailure(python: string, absent: readonly string[], stderrTail: string, cause?: unknown): CellaError {
   if (absent.length > 0) {
     const message = `This machine has no ${absent.join(', no ')}, which should be in the image.`;
     return new CellaError('INVALID_OPTIONS', message, { details: { absent } });
   }
-  const last = words.trim().split('\n').at(-1) || (cause instanceof Error ? cause.message : 'it ended');
+  const last = stderrTail.trim().split('\n').at(-1) || (cause instanceof Error ? cause.message : 'it ended');
   return new CellaError('CONTAINER_FAILED', `${python} could not be packed: ${last}.`, { cause });
 }
 

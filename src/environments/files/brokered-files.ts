@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { giveWay } from '../../lib/event-loop.ts';
 import { FileInfo } from '../../protocol/workspace-models.ts';
 import type { FileRights } from '../../sandbox/sandbox-user.ts';
-import { type FileBroker, fileBroker, NotBegun } from './file-broker.ts';
+import { type FileBroker, fileBroker, RequestNotStarted } from './file-broker.ts';
 import { askerOf, BoundedListing } from './file-limits.ts';
 import { errorOf } from './file-paths.ts';
 import type { Files, FilesRoot, Listing, NewFile } from './session-files.ts';
@@ -34,7 +34,7 @@ export class BrokeredFiles implements Files {
   }
 
   async list(path: string, most: number, mostBytes = Number.POSITIVE_INFINITY): Promise<Listing> {
-    return await this.#look(async (broker) => {
+    return await this.#retryOnce(async (broker) => {
       const listing = new BoundedListing(most, mostBytes);
       let page = await broker.ask(this.#request('list', { path }), Page);
       for (;;) {
@@ -52,11 +52,11 @@ export class BrokeredFiles implements Files {
   }
 
   async entry(path: string): Promise<FileInfo> {
-    return await this.#look((broker) => broker.ask(this.#request('entry', { path }), FileInfo));
+    return await this.#retryOnce((broker) => broker.ask(this.#request('entry', { path }), FileInfo));
   }
 
   async read(path: string): Promise<{ info: FileInfo; file: FileHandle }> {
-    return await this.#look(async (broker) => {
+    return await this.#retryOnce(async (broker) => {
       const request = this.#request('read', { path });
       const opened = await broker.ask(request, FileInfo.extend(Opened.shape));
       const { name, kind, size, modifiedAt } = opened;
@@ -65,7 +65,7 @@ export class BrokeredFiles implements Files {
   }
 
   async folder(path: string): Promise<FileHandle> {
-    return await this.#look(async (broker) => {
+    return await this.#retryOnce(async (broker) => {
       const opened = await broker.ask(this.#request('folder', { path }), Opened);
       return await take(broker, opened, READ | constants.O_DIRECTORY);
     });
@@ -118,12 +118,12 @@ export class BrokeredFiles implements Files {
   }
 
   /** Reads can be repeated: retries once if the broker ended in the meantime. */
-  #look<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
+  #retryOnce<T>(work: (broker: FileBroker) => Promise<T>): Promise<T> {
     return withBroker(async (broker) => {
       try {
         return await work(broker);
       } catch (error) {
-        if (broker.alive || error instanceof NotBegun) throw error;
+        if (broker.alive || error instanceof RequestNotStarted) throw error;
         return await withBroker(work);
       }
     });
@@ -137,7 +137,7 @@ async function withBroker<T>(work: (broker: FileBroker) => Promise<T>): Promise<
     try {
       return await work(broker);
     } catch (error) {
-      if (!(error instanceof NotBegun) || tries === MOST_TRIES) throw error;
+      if (!(error instanceof RequestNotStarted) || tries === MOST_TRIES) throw error;
     } finally {
       left();
     }

@@ -107,7 +107,7 @@ export abstract class EnvironmentFiles {
     end.addEventListener('abort', () => void changes.return(undefined).catch(() => {}), { once: true }); // it ends anyway
     return {
       [Symbol.asyncIterator]: () => {
-        const events = tell(changes);
+        const events = toEnvironmentChanges(changes);
         const stop = () => {
           over.abort();
           return events.return(undefined);
@@ -118,7 +118,9 @@ export abstract class EnvironmentFiles {
   }
 }
 
-async function* tell(changes: AsyncGenerator<FileChange>): AsyncGenerator<EnvironmentFileChange, undefined> {
+async function* toEnvironmentChanges(
+  changes: AsyncGenerator<FileChange>,
+): AsyncGenerator<EnvironmentFileChange, undefined> {
   for await (const change of changes) {
     switch (change.type) {
       case 'watching':

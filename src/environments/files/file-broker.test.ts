@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { CurrentBroker, FileBroker, NotBegun, Stuck } from './file-broker.ts';
+import { CurrentBroker, FileBroker, RequestNotStarted, RequestStuck } from './file-broker.ts';
 
 const DEADLINE_MS = 30_000;
 const AT_ONCE = 16;
@@ -60,9 +60,9 @@ describe('the file broker', () => {
     const others = Array.from({ length: AT_ONCE - 1 }, (_, number) => ask(`op${number}`));
     const late = ask('late');
     vi.advanceTimersByTime(DEADLINE_MS / 2);
-    await expect(stuck).rejects.toBeInstanceOf(Stuck);
-    await expect(late).rejects.toBeInstanceOf(NotBegun);
-    await expect(ask('new')).rejects.toBeInstanceOf(NotBegun);
+    await expect(stuck).rejects.toBeInstanceOf(RequestStuck);
+    await expect(late).rejects.toBeInstanceOf(RequestNotStarted);
+    await expect(ask('new')).rejects.toBeInstanceOf(RequestNotStarted);
     expect(onEnd).toHaveBeenCalled();
     await answer('op0', 'answered');
     expect(await others[0]).toBe('answered');
@@ -81,7 +81,7 @@ describe('the file broker', () => {
       const { ask, answer, child } = setUp();
       const stuck = ask('stuck');
       vi.advanceTimersByTime(DEADLINE_MS);
-      const error = (await stuck.catch((thrown: unknown) => thrown)) as Stuck;
+      const error = (await stuck.catch((thrown: unknown) => thrown)) as RequestStuck;
       let over = false;
       void error.over.then(() => {
         over = true;
@@ -109,7 +109,7 @@ describe('the file broker', () => {
     expect(await other).toBe('done');
     vi.advanceTimersByTime(DEADLINE_MS);
     // Those that it has to itself do not come back: what waits for one of them would wait for ever.
-    await Promise.all(first.slice(1, EACH + 1).map((asked) => expect(asked).rejects.toBeInstanceOf(Stuck)));
+    await Promise.all(first.slice(1, EACH + 1).map((asked) => expect(asked).rejects.toBeInstanceOf(RequestStuck)));
     const never = [...first.slice(EACH + 1), ask('more', null, 'mallory')];
     await Promise.all(never.map((asked) => expect(asked).rejects.toMatchObject({ code: 'STORAGE_FAILED' })));
     const held = ask('commit', null, 'victoria');
@@ -140,7 +140,7 @@ describe('the file broker', () => {
       broker.hold();
       const stuck = started[round]?.ask('stuck');
       vi.advanceTimersByTime(DEADLINE_MS);
-      await expect(stuck).rejects.toBeInstanceOf(Stuck);
+      await expect(stuck).rejects.toBeInstanceOf(RequestStuck);
     }
     expect(started.map(({ kill }) => kill.mock.calls.length)).toEqual([1, 0, 0]);
     const uploads = started.map(({ ask }) => ask('commit', null));

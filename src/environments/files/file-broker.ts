@@ -72,14 +72,14 @@ interface BrokerParts {
 }
 
 /** The broker did nothing, so another one can take the request. */
-export class NotBegun extends CellaError {
+export class RequestNotStarted extends CellaError {
   constructor() {
     super('STORAGE_FAILED', 'The file broker ended before it handled the request.');
   }
 }
 
 /** A request without an answer. It occupies its user's turn until `over` resolves. */
-export class Stuck extends CellaError {
+export class RequestStuck extends CellaError {
   readonly over: Promise<void>;
 
   constructor(over: Promise<void>) {
@@ -127,8 +127,8 @@ export class FileBroker {
   }
 
   async ask<S extends z.ZodType>(request: Request, answer: S): Promise<z.infer<S>> {
-    if (this.#ended) throw request.root ? new NotBegun() : gone(this.#ended);
-    if (this.#leaving && request.root) throw new NotBegun();
+    if (this.#ended) throw request.root ? new RequestNotStarted() : gone(this.#ended);
+    if (this.#leaving && request.root) throw new RequestNotStarted();
     if (this.#isStuck(request.whose)) throw gone(allStuck());
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#waiting.push({ request, resolve, reject });
@@ -191,11 +191,11 @@ export class FileBroker {
     this.#begun.delete(id);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#stuck.set(id, { whose: late.whose, over: resolve });
-    late.reject(new Stuck(promise));
+    late.reject(new RequestStuck(promise));
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const one of waiting) {
-      if (one.request.root) one.reject(new NotBegun());
+      if (one.request.root) one.reject(new RequestNotStarted());
       // Such a request must run in this broker and would wait forever.
       else if (this.#isStuck(one.request.whose)) one.reject(gone(allStuck()));
       else this.#waiting.push(one);
@@ -257,7 +257,7 @@ export class FileBroker {
       clearTimeout(timer);
       reject(gone(why));
     }
-    for (const { request, reject } of this.#waiting) reject(request.root ? new NotBegun() : gone(why));
+    for (const { request, reject } of this.#waiting) reject(request.root ? new RequestNotStarted() : gone(why));
     this.#begun.clear();
     this.#waiting = [];
   }

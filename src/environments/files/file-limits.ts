@@ -3,7 +3,7 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { FileInfo } from '../../protocol/workspace-models.ts';
 import { checkFolderAnswers, whileFolderAnswers } from '../../sandbox/named-folders.ts';
-import { Stuck } from './file-broker.ts';
+import { RequestStuck } from './file-broker.ts';
 import type { Files, FilesRoot, Listing, NewFile } from './session-files.ts';
 
 const WORK_AT_ONCE = 4;
@@ -180,7 +180,7 @@ async function until<T>(left: () => void, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof Stuck) over = error.over;
+    if (error instanceof RequestStuck) over = error.over;
     throw error;
   } finally {
     void over.then(left);

@@ -14,7 +14,7 @@ const GATHER_MS = 50;
 const REST_MS = 500;
 const LONGEST_REST_MS = 8000;
 /** How often to check that the folder itself still exists: the system does not report its removal while it is held open. */
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 const MOST_DEEP = 64;
 /** Limits for one scan of a tree. */
 const MOST_ENTRIES = 50_000;
@@ -45,14 +45,14 @@ export async function* watchTree({ files, path, share, whose, signal }: WatchOpt
     yield { type: 'watching', folders: tree.folders };
     if (tree.cut) yield { type: 'overflow', reason: 'folders' };
     while (!signal.aborted) {
-      await newsOrLook(tree.changes.news, signal);
+      await newsOrTimeout(tree.changes.news, signal);
       await sleep(GATHER_MS, signal);
       if (signal.aborted) return;
       if ((await files.stepOpen(() => folder.stat())).nlink === 0) throw missing(path);
       const taken = tree.changes.take();
       if (taken !== 'lost') {
         restMs = REST_MS;
-        yield* tree.tell(taken);
+        yield* tree.changesOf(taken);
       } else {
         tree.rest();
         await sleep(restMs, signal);
@@ -101,9 +101,9 @@ class WatchedTree {
   }
 
   /** Reports the current state of each path, not the changes in between. */
-  async *tell(taken: ReadonlyMap<string, ChangeKind>): AsyncGenerator<FileChange> {
+  async *changesOf(taken: ReadonlyMap<string, ChangeKind>): AsyncGenerator<FileChange> {
     const before = this.#cut;
-    for (const [path, how] of taken) if (!PARTIAL.test(path)) yield* this.#look(path, how);
+    for (const [path, how] of taken) if (!PARTIAL.test(path)) yield* this.#inspect(path, how);
     if (this.#cut && !before) yield { type: 'overflow', reason: 'folders' };
   }
 
@@ -115,7 +115,7 @@ class WatchedTree {
     this.#watches.close();
   }
 
-  async *#look(path: string, how: ChangeKind): AsyncGenerator<FileChange> {
+  async *#inspect(path: string, how: ChangeKind): AsyncGenerator<FileChange> {
     try {
       const { kind } = await this.#files.entry(joinPath(this.#top, path));
       yield { type: how === 'name' ? 'created' : 'changed', path, kind };
@@ -166,9 +166,9 @@ class WatchedTree {
   }
 }
 
-async function newsOrLook(news: Promise<void>, signal: AbortSignal): Promise<void> {
+async function newsOrTimeout(news: Promise<void>, signal: AbortSignal): Promise<void> {
   const over = new AbortController();
-  await Promise.race([news, sleep(LOOK_MS, AbortSignal.any([signal, over.signal]))]);
+  await Promise.race([news, sleep(POLL_MS, AbortSignal.any([signal, over.signal]))]);
   over.abort();
 }
 

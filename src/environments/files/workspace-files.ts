@@ -211,7 +211,7 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
   const found: FileEntry[] = [];
   let [lookedAt, bytes] = [0, 0];
 
-  const look = async (path: string, depth: number): Promise<void> => {
+  const visit = async (path: string, depth: number): Promise<void> => {
     const listing = await files.list(joinPath(top, path), MOST_TREE_ENTRIES + 1, MOST_TREE_BYTES);
     lookedAt += listing.files.length;
     if (listing.cut || lookedAt > MOST_LOOKED_AT) throw tooMany();
@@ -225,14 +225,14 @@ export async function listTree(files: Files, top: string, glob: Glob): Promise<F
       found.push({ path: inner, type: kind, bytes: size, modifiedAt });
     }
     for (const inner of folders) {
-      await look(inner, depth + 1).catch((error) => {
+      await visit(inner, depth + 1).catch((error) => {
         // The folder is gone, now a link, or closed to the code: there is nothing to list.
         if (error instanceof CellaError || !isSkipped(error)) throw error;
       });
     }
   };
 
-  await look('', 0);
+  await visit('', 0);
   return await sortedInSlices(found, (one, other) => (one.path < other.path ? -1 : 1));
 }
 

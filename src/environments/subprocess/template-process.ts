@@ -171,13 +171,13 @@ export class TemplateProcess {
     const { stdout, stderr, stdin } = this.#process;
     if (!stdout || !stderr || !stdin) throw new Error('the template has no pipes');
     stdin.on('error', () => {}); // it ended first: `exit` reports that
-    let words = '';
+    let stderrTail = '';
     stderr.setEncoding('utf8').on('data', (text: string) => {
-      words = (words + text).slice(-4000);
+      stderrTail = (stderrTail + text).slice(-4000);
     });
     // It could not be started.
     this.#process.once('error', (error) => {
-      words = isAgain(error) ? NO_PROCESS : error.message;
+      stderrTail = isAgain(error) ? NO_PROCESS : error.message;
     });
     const line = await withTimeout(firstLine(this.#process, createInterface({ input: stdout })), timeoutMs, () => {
       this.#process.kill('SIGKILL');
@@ -190,7 +190,7 @@ export class TemplateProcess {
     if (line === undefined) {
       throw new CellaError(
         'TEMPLATE_FAILED',
-        `Python ended before it was ready: ${words.trim() || 'it printed nothing'}.`,
+        `Python ended before it was ready: ${stderrTail.trim() || 'it printed nothing'}.`,
       );
     }
     const answer = Answer.parse(JSON.parse(line));

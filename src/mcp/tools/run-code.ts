@@ -33,7 +33,7 @@ const seconds = z.number().positive().max(86_400);
 
 export function registerRunCode({ server, backend }: ToolContext, era: ProtocolEra): void {
   const { timeoutMs } = backend.options;
-  const description = backend.isWasm ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
+  const description = backend.inProcess ? `${describe('')}\n\n${WASM_NOTE}` : describe(', sandboxed');
   const inputSchema = z.strictObject({
     code: z.string().min(1).max(1_000_000).describe('The Python code. The value of its last expression is shown.'),
     agent_key: AgentKeyArgument,

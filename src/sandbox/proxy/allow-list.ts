@@ -102,14 +102,14 @@ export class NameLookups {
     if (this.#places.full && this.#places.waiting >= this.#limits.waiting) return undefined;
     const late = AbortSignal.timeout(this.#limits.resolveMs);
     let begun = false;
-    const look = async () => {
+    const resolve = async () => {
       if (late.aborted) return undefined;
       begun = true;
       // A name that cannot be resolved does not exist, as far as this resolver knows.
       return await this.#resolve(name).catch(() => []);
     };
     // A lookup keeps its place until it ends, even if its caller no longer waits.
-    const found = this.#places.run(look, late);
+    const found = this.#places.run(resolve, late);
     return await raceAbort(found, late, () => late.reason).catch(() => (begun ? [] : undefined));
   }
 }

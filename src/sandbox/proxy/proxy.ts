@@ -152,7 +152,7 @@ export class NetworkProxy {
     if (verdict.kind === 'busy') return busyResponse(target);
     if (verdict.kind === 'denied') {
       const denial = this.#denials.note({ host: target.host.text, port: target.port, reason: verdict.reason });
-      if (denial) this.#tell(denial);
+      if (denial) this.#report(denial);
       return deniedResponse(target, verdict.reason);
     }
     const gone = new AbortController();
@@ -169,7 +169,7 @@ export class NetworkProxy {
     return socket;
   }
 
-  #tell(attempt: DeniedAttempt): void {
+  #report(attempt: DeniedAttempt): void {
     try {
       this.onDenied(attempt);
     } catch {

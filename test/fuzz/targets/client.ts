@@ -36,7 +36,7 @@ export async function websocket(): Promise<Target> {
           '#string',
           '#wantedHere',
           '#keep',
-          '#tellText',
+          '#reportText',
           '#inString',
           '#endString',
           '#open',

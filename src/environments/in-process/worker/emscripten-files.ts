@@ -52,7 +52,7 @@ export class EmscriptenDevices {
   }
 
   /** Notifies the host once until it has checked everything. */
-  #tell(word: 'notified' | 'outputNotified' = 'notified'): void {
+  #notifyHost(word: 'notified' | 'outputNotified' = 'notified'): void {
     if (this.#memory.swap(word, 1) === 0) this.#host.postMessage(null);
   }
 
@@ -64,12 +64,12 @@ export class EmscriptenDevices {
       read: (_stream, buffer, offset, length) => {
         this.#wait(() => incoming.size > 0);
         const count = incoming.read(asBytes(buffer, offset, length));
-        if (sharedMemory.get('crowded') !== 0) this.#tell();
+        if (sharedMemory.get('crowded') !== 0) this.#notifyHost();
         return count;
       },
       write: (_stream, buffer, offset, length) => {
         const count = this.#write(sharedMemory.pipe('fromKernel'), asBytes(buffer, offset, length));
-        this.#tell();
+        this.#notifyHost();
         return count;
       },
     };
@@ -81,7 +81,7 @@ export class EmscriptenDevices {
       read: () => 0,
       write: (_stream, buffer, offset, length) => {
         const count = this.#write(pipe, asBytes(buffer, offset, length));
-        this.#tell(pipe.size > READ_AT_ONCE_BYTES ? 'notified' : 'outputNotified');
+        this.#notifyHost(pipe.size > READ_AT_ONCE_BYTES ? 'notified' : 'outputNotified');
         return count;
       },
     };
@@ -92,7 +92,7 @@ export class EmscriptenDevices {
     if (data.length === 0) return 0;
     let count = pipe.write(data);
     if (count === 0) {
-      this.#tell();
+      this.#notifyHost();
       this.#wait(() => {
         count = pipe.write(data);
         return count > 0;
@@ -119,7 +119,7 @@ export class EmscriptenDevices {
         else if (length >= 5) {
           const number = new DataView(bytes.buffer, bytes.byteOffset + 1, 4).getUint32(0, true);
           sharedMemory.set(bytes[0] === 0x61 ? 'alarm' : 'killedBy', number);
-          this.#tell();
+          this.#notifyHost();
         }
         return length;
       },

@@ -117,7 +117,7 @@ function replace(env: Imports[string], name: string, answer: (...args: [number, 
 /** Like poll(2). Emscripten's own version never waits, and does not report closed descriptors. */
 function poll(module: Emscripten, sharedMemory: SharedMemory, list: number, count: number, timeoutMs: number): number {
   let ready = 0;
-  const look = (): boolean => {
+  const pollOnce = (): boolean => {
     ready = 0;
     for (let at = list >>> 0, left = count; left > 0; left--, at += 8) {
       const wanted = (module.HEAP16[(at + 4) >>> 1] ?? 0) | ALWAYS;
@@ -128,10 +128,10 @@ function poll(module: Emscripten, sharedMemory: SharedMemory, list: number, coun
     return ready > 0;
   };
   if (timeoutMs === 0) {
-    look();
+    pollOnce();
     return ready;
   }
-  return waitUntil(sharedMemory, look, timeoutMs) === 'signal' ? -Errno.EINTR : ready;
+  return waitUntil(sharedMemory, pollOnce, timeoutMs) === 'signal' ? -Errno.EINTR : ready;
 }
 
 function flagsOf(module: Emscripten, fd: number): number {
