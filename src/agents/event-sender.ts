@@ -55,7 +55,7 @@ export class EventSender {
 const MOST_TEXT = 65_536;
 const MOST_INPUT = 262_144;
 const MOST_ID = 200;
-/** Levels of a tool's input. JSON of some thousand can be read, and not written. */
+/** Levels of a tool's input. With a few thousand levels JSON.parse still works, and JSON.stringify fails. */
 const MOST_DEEP = 200;
 
 /** Keeps the beginning and the end, and says how much is left out between them. */

@@ -22,7 +22,7 @@ import {
   tempPath,
 } from './installed-programs.ts';
 
-export interface InstallOptions {
+interface InstallOptions {
   /** The folder of all agents' programs. */
   readonly programs: string;
   /** Default: the version that the adapter is tested with. */
@@ -32,7 +32,7 @@ export interface InstallOptions {
   readonly npm?: string;
 }
 
-export interface InstallResult extends InstalledProgram {
+interface InstallResult extends InstalledProgram {
   /** It was installed already. */
   readonly kept: boolean;
 }
@@ -167,7 +167,7 @@ const ASKED = /^npm http fetch GET 200 (?!\S+\.tgz )/;
 const WANTED = /^npm http cache \S+\.tgz /;
 const NO_FAILURE = /^npm (http|warn|notice)\b/;
 
-export interface NpmOptions {
+interface NpmOptions {
   readonly signal: AbortSignal;
   /** A name in PATH, or a path. */
   readonly npm: string;
@@ -176,13 +176,13 @@ export interface NpmOptions {
 }
 
 /** `asked`: packages whose metadata was requested. `wanted`: archives to download. */
-export interface NpmStep {
+interface NpmStep {
   readonly asked: number;
   readonly wanted: number;
 }
 
 /** Installs the dependencies of the folder's package.json. */
-export async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
+async function npmInstall(folder: string, { signal, npm, onStep = () => {} }: NpmOptions): Promise<void> {
   signal.throwIfAborted();
   let stderrTail = '';
   let step: NpmStep = { asked: 0, wanted: 0 };
@@ -231,7 +231,7 @@ function npmError(stderrTail: string, how: string): CellaError {
 
 const EVERY_MS = 1000;
 
-export class InstallProgressReporter implements Disposable {
+class InstallProgressReporter implements Disposable {
   readonly #folder: string;
   readonly #program: AgentProgram;
   readonly #onProgress: (text: string) => void;

@@ -31,7 +31,7 @@ export interface InstalledProgram {
 /** Used as a folder name and in npm's command line. */
 const VERSION = /^\d{1,6}\.\d{1,6}\.\d{1,6}(-[0-9A-Za-z.-]{1,40})?$/;
 
-export function isVersion(text: string): boolean {
+function isVersion(text: string): boolean {
   return VERSION.test(text);
 }
 

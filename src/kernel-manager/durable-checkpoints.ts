@@ -19,7 +19,7 @@ import {
 } from '../protocol/kernel-state.ts';
 import type { CheckpointStore, CheckpointSummary, CheckpointWriter, Clock } from '../storage/contract.ts';
 
-export interface DurableCheckpointSettings {
+interface DurableCheckpointSettings {
   readonly limitBytes: number;
   /** How long a kernel may take to save or to load. */
   readonly seconds: number;
@@ -281,7 +281,7 @@ class SegmentWriter implements Disposable {
     this.#bytes = 0;
   }
 
-  /** What the manifest says of them. */
+  /** The manifest's fields about the segments. */
   async finish(): Promise<Pick<Manifest, 'bytes' | 'segments' | 'table'>> {
     const segments = this.#segments;
     const bytes = segments.reduce((total, segment) => total + segment.bytes, 0);

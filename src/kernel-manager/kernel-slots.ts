@@ -50,7 +50,7 @@ export class LimitedKernelSlots implements KernelSlots {
   readonly #waitMs: number;
   readonly #owners = new Set<SlotOwner>();
   readonly #waiters: QueuedWaiter[] = [];
-  /** The owners that are hibernating, and those of them expected to succeed. */
+  /** The owners that are hibernating, and which of those are expected to succeed. */
   readonly #leaving = new Set<SlotOwner>();
   readonly #expected = new Set<SlotOwner>();
   /** Owners that could not hibernate. They are not asked again for the callers that wait now. */

@@ -13,8 +13,8 @@ import type { ByteSource, KernelConnection } from './kernel-connection.ts';
 
 export type StreamName = 'stdout' | 'stderr';
 /** `owner` is set if the kernel says that the text belongs to an execution other than the running one. */
-export type Deliver = (name: StreamName, text: string, owner?: number) => boolean;
-export type OutputMarkers = readonly [stdout: number, stderr: number];
+type Deliver = (name: StreamName, text: string, owner?: number) => boolean;
+type OutputMarkers = readonly [stdout: number, stderr: number];
 
 /** How long a frame waits for the output before its marker, while that output is being read. */
 const MARKER_TIMEOUT_MS = 1000;
@@ -282,7 +282,7 @@ const SIGN_FIRST_BYTE = 0xff;
 const HEADER_BYTES = TAG_BYTES + 6;
 
 /** Text of the execution `owner`, from `begin` to `end`. */
-export interface TaggedText {
+interface TaggedText {
   readonly kind: 'tagged';
   readonly at: number;
   readonly owner: number;
@@ -291,7 +291,7 @@ export interface TaggedText {
 }
 
 /** A `part` may be the start of a sign that is not complete yet. */
-export type OutputSign = { readonly kind: 'marker' | 'part'; readonly at: number } | TaggedText;
+type OutputSign = { readonly kind: 'marker' | 'part'; readonly at: number } | TaggedText;
 
 export function nextSign(
   bytes: Buffer,

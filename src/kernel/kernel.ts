@@ -46,7 +46,7 @@ const DRAIN_TIMEOUT_MS = 1000;
 const ITEM_COST = 64;
 
 /** How the host uses a kernel. */
-export interface KernelOptions {
+interface KernelOptions {
   /** Receives what the code outputs while no cell runs. */
   readonly background: (event: OutputEvent | DisplayEvent | ProgressEvent, bytes: number) => void;
   /** Handles calls of the code other than input(). Without a handler such calls are refused. */

@@ -300,7 +300,7 @@ const MOST_EFFORT = 1_000_000;
 const CHEAP_LIMITS = { mostDeep: 1000, mostKeys: 100_000 };
 /** Lower limit for client input, which schemas check as well: 400,000 numbers, or 33,000 keys with text values. */
 export const MOST_CLIENT_EFFORT = 400_000;
-/** Of a message between server and runner, which is looked at several times. */
+/** For a message between server and runner, which is scanned several times. */
 export const MOST_RPC_EFFORT = 200_000;
 
 /**

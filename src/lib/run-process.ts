@@ -158,7 +158,7 @@ export async function runProcess(argv: readonly string[], options: StartOptions 
   return await finishProcess(startProcess(argv, options), options);
 }
 
-/** Of the output of a short program. */
+/** How much of each stream of a short program is kept. */
 const SHORT_OUTPUT_BYTES = 1024 * 1024;
 
 /** Runs a short program and returns its stdout. Rejects with the reason, such as the last line of its stderr. */

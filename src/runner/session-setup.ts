@@ -10,11 +10,11 @@ import { checkTranscriptLength } from '../protocol/turn.ts';
 import { type AgentLoader, noModelAccess } from './agent-turn.ts';
 
 /** Which agent, and what it works with: no model is called. */
-export interface AgentFolders extends Omit<AgentSetup, 'model'> {
+interface AgentFolders extends Omit<AgentSetup, 'model'> {
   readonly agent: string;
 }
 
-export interface SavedTranscript {
+interface SavedTranscript {
   readonly conversation: string;
   readonly text: string;
 }

@@ -302,7 +302,7 @@ export function summaryOf(tool: string, input: unknown, cwd: string): string {
 }
 
 /** A short line for a list of tool calls. */
-export function titleOf(tool: string, input: unknown, cwd: string): string {
+function titleOf(tool: string, input: unknown, cwd: string): string {
   return oneLine(fieldOf(input, 'description') ?? summaryOf(tool, input, cwd), 200);
 }
 

@@ -256,7 +256,7 @@ const ARGV_WORD = 'cella-argv';
  * The program's configuration for one turn. It lies outside the session's home, because kernel code can write there and
  * could add variables, hooks and servers. Only conversations stay in the home.
  */
-export interface TurnFolder extends AsyncDisposable {
+interface TurnFolder extends AsyncDisposable {
   /** The program's configuration folder: empty except for a link to the conversations. */
   readonly configDir: string;
   /** For the skills and commands of the profile. */
@@ -275,7 +275,7 @@ export const confineScript = fileURLToPath(new URL('confine.py', import.meta.url
 const NO_HOME = '/dev/null';
 
 /** Encodes the arguments as one word, because the program joins them with spaces for a shell. */
-export function confinedArgv(argv: readonly string[]): { readonly command: string; readonly args: readonly string[] } {
+function confinedArgv(argv: readonly string[]): { readonly command: string; readonly args: readonly string[] } {
   return { command: ARGV_WORD, args: [Buffer.from(argv.join('\0')).toString('hex')] };
 }
 

@@ -26,7 +26,7 @@ export function eventsOf(transcript: string): AgentLogEvent[] {
   const events: AgentLogEvent[] = [];
   let spent: ClaudeModelUsage = {};
   let turn: PastTurn | undefined;
-  // Not by spreading them into a call: a line may have more blocks than a call may have arguments.
+  // A line may have more blocks than a call may have arguments, so no `push(...more)`.
   const add = (more: readonly AgentLogEvent[]) => {
     for (const event of more) events.push(event);
   };

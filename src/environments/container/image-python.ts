@@ -206,7 +206,7 @@ type ImageProbeAnswer = z.output<typeof ProbeAnswer>;
 
 const KERNEL_INSIDE = '/cella/kernel';
 
-export async function probeImage(engine: Engine, question: ImageProbe): Promise<ImageProbeAnswer> {
+async function probeImage(engine: Engine, question: ImageProbe): Promise<ImageProbeAnswer> {
   const { kernel, volumes, ...about } = question;
   const ask = async (python: string): Promise<RunResult> =>
     await runThrowaway(engine, {
