@@ -23,7 +23,7 @@ export interface StartOptions {
   readonly hasStdin?: boolean;
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** Kills the program and everything it started. Default: kills its process group. */
-  readonly killTree?: (pid: number) => void;
+  readonly killTree?: (pid: number) => Promise<void>;
 }
 
 interface RunningProcess<End = ProcessEnd> {
@@ -47,7 +47,7 @@ export interface StartedProcess extends RunningProcess {
 /** Throws if the system refuses the call immediately, such as for arguments that are too long. */
 export function startProcess(argv: readonly string[], options: StartOptions): StartedProcess {
   const [program = '', ...args] = argv;
-  const { cwd, env, hasStdin, user, killTree = (pid) => sendSignal(-pid, 'SIGKILL') } = options;
+  const { cwd, env, hasStdin, user, killTree = killGroup } = options;
   const stdio = [hasStdin ? 'pipe' : 'ignore', 'pipe', 'pipe'] as const;
   const child: ChildProcess = spawn(program, args, { cwd, env, ...user, stdio: [...stdio], detached: true });
   const { pid } = child;
@@ -58,9 +58,10 @@ export function startProcess(argv: readonly string[], options: StartOptions): St
   });
   child.once('exit', (code, signal) => {
     isOver = true;
+    const end = code === null ? { signal: signal ?? 'SIGKILL' } : { code };
     // Leftover processes would outlive the program and hold the pipes open.
-    if (pid !== undefined) killTree(pid);
-    exited.resolve(code === null ? { signal: signal ?? 'SIGKILL' } : { code });
+    if (pid === undefined) exited.resolve(end);
+    else void killTree(pid).finally(() => exited.resolve(end));
   });
   exited.promise.catch(() => {}); // the caller gets the rejection
   return {
@@ -71,7 +72,7 @@ export function startProcess(argv: readonly string[], options: StartOptions): St
     exited: exited.promise,
     kill: () => {
       if (pid === undefined || isOver) return;
-      killTree(pid);
+      void killTree(pid);
       const ended = endsAfterKill(exited.promise, `${program} (process ${pid})`);
       void ended.then(() => exited.resolve({ signal: 'SIGKILL' }));
     },
@@ -79,6 +80,10 @@ export function startProcess(argv: readonly string[], options: StartOptions): St
       for (const pipe of [child.stdout, child.stderr]) pipe?.destroy();
     },
   };
+}
+
+async function killGroup(pid: number): Promise<void> {
+  sendSignal(-pid, 'SIGKILL');
 }
 
 /** A pipe that is silent for this long after its process ended is held open by another process. */

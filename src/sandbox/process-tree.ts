@@ -7,91 +7,126 @@
 
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { inSlices } from '../lib/event-loop.ts';
 import { sendSignal } from '../lib/process-end.ts';
-import { listProcesses, type ProcessStat } from '../lib/process-identity.ts';
+import { type ProcessStat, readProcessStat } from '../lib/process-identity.ts';
 
 /** Every process that the program starts inherits this variable, which finds orphans. */
 const TAG_VARIABLE = 'CELLA_COMMAND';
 /** Each round kills what the previous one missed. Only the machine's own limits stop a faster fork bomb. */
 const MOST_ROUNDS = 50;
 
+/** While processes that were killed end. */
+const ROUND_MS = 5;
+
 interface ProcessTag {
   readonly env: Readonly<Record<string, string>>;
   /** Part of the name of the program's cgroup, if it has one. */
   readonly group: string;
+  /** In the unit of `ProcessStat.started`: processes that are older are not the program's. */
+  readonly madeAt: number;
 }
 
-/** `prefix` identifies all groups of one owner. */
+/** Call it before the program starts. `prefix` identifies all groups of one owner. */
 export function newProcessTag(prefix = ''): ProcessTag {
   const id = randomUUID();
-  return { env: { [TAG_VARIABLE]: id }, group: `${prefix}${id}` };
+  return { env: { [TAG_VARIABLE]: id }, group: `${prefix}${id}`, madeAt: ticksNow() };
 }
 
-/** Set `ownGroup` if the program leads its own process group. */
-export function killTree(pid: number, tag: ProcessTag, { ownGroup }: { ownGroup: boolean }): void {
+const TICK_MS = 10;
+
+/** The time now in the unit of `ProcessStat.started`, or a little before. */
+function ticksNow(): number {
+  return Number(readProcessStat(process.pid)?.started ?? 0) + Math.floor(performance.now() / TICK_MS);
+}
+
+/** Set `ownGroup` if the program leads its own process group, which is killed at once. */
+export async function killTree(pid: number, tag: ProcessTag, { ownGroup }: { ownGroup: boolean }): Promise<void> {
   if (ownGroup) sendSignal(-pid, 'SIGKILL');
-  killAllFound(() => treeMembers(pid, tag, ownGroup));
+  await killAllFound(() => treeMembers(pid, tag, ownGroup));
 }
 
 /** Sends SIGTERM to all processes of the tree. */
-export function termTree(pid: number, tag: ProcessTag): void {
-  for (const member of treeMembers(pid, tag, true)) sendSignal(member, 'SIGTERM');
+export async function termTree(pid: number, tag: ProcessTag): Promise<void> {
+  for await (const member of treeMembers(pid, tag, true)) signalIfSame(member, 'SIGTERM');
 }
 
 /** Kills every process that has this variable, or is in a group with this prefix, whichever process started it. */
-export function killTagged(name: string, value: string): void {
-  killAllFound(() =>
-    processes()
-      .filter(({ pid }) => hasTag(pid, `${name}=${value}`, value))
-      .map(({ pid }) => pid),
-  );
+export async function killTagged(name: string, value: string): Promise<void> {
+  await killAllFound(async function* () {
+    for await (const one of processesSince(0)) if (await hasTag(one.pid, `${name}=${value}`, value)) yield one;
+  });
 }
 
-function killAllFound(find: () => number[]): void {
+async function killAllFound(find: () => AsyncIterable<ProcessStat>): Promise<void> {
   for (let round = 0; round < MOST_ROUNDS; round++) {
-    const found = find();
-    if (found.length === 0) return;
-    for (const member of found) sendSignal(member, 'SIGKILL');
+    let count = 0;
+    for await (const member of find()) {
+      signalIfSame(member, 'SIGKILL');
+      count++;
+    }
+    if (count === 0) return;
+    await delay(ROUND_MS);
   }
 }
 
-function treeMembers(root: number, tag: ProcessTag, ownGroup: boolean): number[] {
-  const all = processes();
+/** The process may have ended since it was found, and another may have its number. */
+function signalIfSame({ pid, started }: ProcessStat, signal: 'SIGTERM' | 'SIGKILL'): void {
+  if (readProcessStat(pid)?.started === started) sendSignal(pid, signal);
+}
+
+/** Yields each as soon as it is found. A process comes after its child processes, whose parent is known by then. */
+async function* treeMembers(root: number, tag: ProcessTag, ownGroup: boolean): AsyncGenerator<ProcessStat> {
   const text = `${TAG_VARIABLE}=${tag.env[TAG_VARIABLE]}`;
-  const found = new Set(
-    all
-      .filter(
-        ({ pid, group, session }) =>
-          pid === root || (ownGroup && (group === root || session === root)) || hasTag(pid, text, tag.group),
-      )
-      .map(({ pid }) => pid),
-  );
+  const found = new Set<number>();
+  const others: ProcessStat[] = [];
+  for await (const one of processesSince(tag.madeAt)) {
+    const { pid, group, session } = one;
+    const isOwn = pid === root || (ownGroup && (group === root || session === root));
+    if (!isOwn && !(await hasTag(pid, text, tag.group))) others.push(one);
+    else {
+      found.add(pid);
+      yield one;
+    }
+  }
   for (let before = -1; before !== found.size; ) {
     before = found.size;
-    for (const { pid, parent } of all) if (found.has(parent)) found.add(pid);
+    for (const one of others) {
+      if (!found.has(one.parent) || found.has(one.pid)) continue;
+      found.add(one.pid);
+      yield one;
+    }
   }
-  return [...found];
 }
 
-/** Other running processes. Only on Linux; elsewhere Cella can only signal the process group. */
-function processes(): ProcessStat[] {
-  return listProcesses().filter(({ pid, hasEnded }) => !hasEnded && pid > 1 && pid !== process.pid);
+/**
+ * Other running processes, except older ones. The newest come first: one that forks and exits is found before it does so again.
+ * Only on Linux; elsewhere Cella can only signal the process group.
+ */
+async function* processesSince(madeAt: number): AsyncGenerator<ProcessStat> {
+  const names = await readdir('/proc').catch(() => []); // no /proc on this system
+  const pids = names.map(Number).filter((pid) => pid > 1 && pid !== process.pid);
+  for await (const pid of inSlices(pids.toReversed())) {
+    const stat = readProcessStat(pid);
+    if (stat && !stat.hasEnded && Number(stat.started) >= madeAt) yield stat;
+  }
 }
 
 /** A process can change its variables, but not its cgroup. */
-function hasTag(pid: number, text: string, group: string): boolean {
-  return read(`/proc/${pid}/environ`).split('\0').includes(text) || isInGroup(read(`/proc/${pid}/cgroup`), group);
+async function hasTag(pid: number, text: string, group: string): Promise<boolean> {
+  return (
+    (await read(`/proc/${pid}/environ`)).split('\0').includes(text) ||
+    isInGroup(await read(`/proc/${pid}/cgroup`), group)
+  );
 }
 
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    // The process has ended, or belongs to another user.
-    return '';
-  }
+/** Asynchronous: the system lets a reader wait for a process that waits for its disk. */
+async function read(path: string): Promise<string> {
+  // The process may have ended, or belong to another user.
+  return await readFile(path, 'latin1').catch(() => '');
 }
 
 /** Only cgroup v2, mounted alone or next to v1. */

@@ -82,7 +82,7 @@ export class LocalEnvironment extends BaseEnvironment {
   /** Attaches to an environment of another process. Ends what that process left running. */
   static async attach(handle: unknown, { env }: Pick<LocalOptions, 'env'> = {}): Promise<LocalEnvironment> {
     const { id, folders } = readHandle(handle, ['local']);
-    killTagged(TAG_VARIABLE, id);
+    await killTagged(TAG_VARIABLE, id);
     removeGroups(id);
     return new LocalEnvironment(id, folders, env, { kind: 'left', reason: RESTARTED });
   }
@@ -104,7 +104,7 @@ export class LocalEnvironment extends BaseEnvironment {
   async terminate(): Promise<void> {
     if (this.#state.kind !== 'ended') this.#state = { kind: 'ended', reason: TERMINATED };
     await this.endProcesses();
-    killTagged(TAG_VARIABLE, this.id);
+    await killTagged(TAG_VARIABLE, this.id);
     removeGroups(this.id);
   }
 
@@ -162,7 +162,7 @@ function startProgram({ argv, env, cwd, stdin, owner }: LocalProgram): Process {
       if (isOver || pid === undefined) return;
       clearTimeout(timer);
       if (graceMs <= 0) return child.kill();
-      termTree(pid, tag);
+      void termTree(pid, tag);
       timer = setTimeout(child.kill, graceMs);
     },
   };

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../../../test/support/namespaces/tools.ts';
 import { readProcessStat } from '../../lib/process-identity.ts';
@@ -118,6 +119,27 @@ describe('a program on the host', { timeout: 30_000 }, () => {
     expect(await run(folder.path, 'leave')).toMatchObject({ timedOut: false, exit: { code: 0 } });
     expect(started(folder.path)).toHaveLength(5);
     await until(() => started(folder.path).every((pid) => !runs(pid)));
+  });
+
+  it('ends with a chain of processes, each of which ends when it has started the next', async () => {
+    using folder = temporaryFolder();
+    const chain = `
+import os, sys, time
+if os.fork(): sys.exit()
+for to in (1, 2): os.close(to)
+while True:
+    os.setsid()
+    open(os.path.join(sys.argv[1], str(os.getpid())), 'w').close()
+    time.sleep(0.05)
+    if os.fork(): os._exit(0)
+`;
+    expect(await host.run({ argv: ['python3', '-c', chain, folder.path], ...limits })).toMatchObject({
+      exit: { code: 0 },
+    });
+    expect(started(folder.path).filter(runs)).toEqual([]);
+    const before = started(folder.path);
+    await delay(300);
+    expect(started(folder.path)).toEqual(before);
   });
 
   it('that was stopped before it started leaves nothing behind', async () => {

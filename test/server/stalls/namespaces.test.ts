@@ -1,5 +1,6 @@
 /** Nothing that a user keeps stops the event loop when code lists it: artifacts and skills, also those of older servers, and what tools give. */
 
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -59,7 +60,8 @@ const row = (name: string, work: () => Promise<unknown>) =>
     const stall = await expectNoStall(work, serverLoop(server.url, server.pid));
     console.log(`${name}: longest stall ${stall.toFixed(1)} ms`);
   });
-const runs = async (code: string, value: unknown) => expect(await run(code)).toMatchObject({ status: 'ok', value });
+const runs = async (code: string, value: unknown, at = session, as = token) =>
+  expect(await run(code, at, as)).toMatchObject({ status: 'ok', value });
 const get = async (path: string) =>
   expect(await server.discard('GET', `/v1/sessions/${session}${path}`, token), path).toBe(200);
 
@@ -125,6 +127,22 @@ describe('output of a tool', () => {
       expect(status).toBe(200);
     });
   }
+});
+
+describe('a tool on a host with 2,000 other processes', () => {
+  let own: string;
+  let others: number;
+  beforeAll(async () => {
+    const script = 'for n in $(seq 2000); do sleep 1000 & done; echo started; wait';
+    const { pid, stdout } = spawn('sh', ['-c', script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+    others = pid ?? 0;
+    await once(stdout, 'data');
+    own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'host' })).id;
+    const yaml = JSON.stringify({ name: 'on_host', type: 'cli', runs_on: 'host', command: ['true'] });
+    await server.json(`POST /v1/sessions/${own}/tools`, server.token, { yaml });
+  });
+  afterAll(() => void process.kill(-others, 'SIGKILL'));
+  row('is called five times', () => runs('for _ in range(5): tools.on_host()\n1', 1, own, server.token));
 });
 
 /** Its argument says what the list of its tools is long by. */
