@@ -31,7 +31,7 @@ export type { CredentialLookup } from './namespaces/tools/tool-credentials.ts';
 export type { AgentProfile } from './protocol/agent-profile.ts';
 export type { Conversation } from './protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from './protocol/conversation.ts';
-export type { Capabilities, ExecutorKind } from './protocol/enums.ts';
+export type { Capabilities, ExecutorKind, Status } from './protocol/enums.ts';
 export { type ErrorCode, errorCodes } from './protocol/error-codes.ts';
 export { CellaError } from './protocol/errors.ts';
 export type {
@@ -49,7 +49,6 @@ export type {
   ResultEvent,
   Resumed,
   SavedEvent,
-  Status,
   Truncated,
 } from './protocol/execution-events.ts';
 export { eventToJson } from './protocol/execution-events.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { Status } from '../protocol/enums.ts';
 import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent, Status } from '../protocol/execution-events.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
 import { adviceFor, adviceFromServer, exitCodeOf, exitCodeOfFailure, UsageError } from './command-errors.ts';
 
 function result(status: Status, exitCode?: number): ResultEvent {

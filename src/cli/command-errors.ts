@@ -2,9 +2,10 @@
 
 import { getSystemErrorMessage } from 'node:util';
 import { systemCode } from '../lib/values.ts';
+import type { Status } from '../protocol/enums.ts';
 import { type ErrorCode, errorCodes, isErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent, Status } from '../protocol/execution-events.ts';
+import type { ResultEvent } from '../protocol/execution-events.ts';
 import { escapeControlsKeepLines } from './format.ts';
 import type { CliTerminal } from './terminal/terminal.ts';
 

@@ -47,7 +47,7 @@ export interface Defaults extends TargetDefaults, ExecutorDefaults {
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
   readonly toolFolders?: readonly string[] | undefined;
-  readonly strayVariables?: readonly UnknownVariable[];
+  readonly unknownVariables?: readonly UnknownVariable[];
   /** The bearer token of an MCP server over HTTP. */
   readonly mcpToken?: string | undefined;
 }

@@ -16,7 +16,7 @@ export type { AgentLogEvent, ItemKind, PermissionOutcome, PermissionScope } from
 export type { AgentProfile, NamedProfile } from '../protocol/agent-profile.ts';
 export type { Conversation } from '../protocol/conversation.ts';
 export { type ConversationState, emptyConversation, reduce } from '../protocol/conversation.ts';
-export type { Capabilities, ExecutorKind, Provider } from '../protocol/enums.ts';
+export type { Capabilities, ExecutorKind, Provider, Status } from '../protocol/enums.ts';
 export { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
 export { CellaError } from '../protocol/errors.ts';
 export type {
@@ -35,7 +35,6 @@ export type {
   ResultEvent,
   Resumed,
   SavedEvent,
-  Status,
   Truncated,
 } from '../protocol/execution-events.ts';
 export type {

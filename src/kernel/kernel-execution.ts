@@ -2,6 +2,7 @@
 
 import { timeoutAfterIo } from '../lib/deadline.ts';
 import { TruncatedText } from '../lib/truncated-text.ts';
+import type { Status } from '../protocol/enums.ts';
 import type {
   Death,
   DisplayEvent,
@@ -11,7 +12,6 @@ import type {
   Notice,
   ProgressEvent,
   ResultEvent,
-  Status,
   Truncated,
 } from '../protocol/execution-events.ts';
 import type { ResultPayload } from '../protocol/kernel-payloads.ts';

@@ -178,10 +178,10 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
       }));
       // Permissions that were pending when the server ended can still be decided.
       if (status === 'interrupted') return ended;
-      return {
-        ...ended,
-        permissions: ended.permissions.map((one) => (one.turn === turn ? cancelIfPending(one) : one)),
-      };
+      const permissions = ended.permissions.map((one) =>
+        one.turn === turn && one.outcome === 'pending' ? ({ ...one, outcome: 'cancelled' } as const) : one,
+      );
+      return { ...ended, permissions };
     }
     case 'agent_session': {
       const { turn, agent, conversation, model } = event;
@@ -205,7 +205,8 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
       }));
     case 'agent_error':
       return inTurn(state, event.turn, (old) => ({ ...old, error: event.error }));
-    case 'permission_requested': {
+    case 'permission_requested':
+    case 'permission_resolved': {
       const { type, ...facts } = event;
       return withPermission(state, event.id, (old) => ({ ...old, ...omitUndefined(facts) }));
     }
@@ -213,10 +214,6 @@ function step(state: ConversationState, event: AgentLogEvent): ConversationState
       const { id, turn, text, options } = event;
       const question = { text, options };
       return withPermission(state, id, (old) => ({ ...old, turn, summary: old.summary || text, question }));
-    }
-    case 'permission_resolved': {
-      const { type, ...facts } = event;
-      return withPermission(state, event.id, (old) => ({ ...old, ...omitUndefined(facts) }));
     }
     case 'network_denied': {
       const { host, port, reason } = event;
@@ -249,11 +246,8 @@ function changeOrAdd(
   const changed = changeItem(items, id, change);
   if (changed !== items) return changed;
   const kept = countItems(items) < MOST_ITEMS ? items : items.slice(1);
-  return addItem(kept, change(newItem(id)), parent);
-}
-
-function newItem(id: string): ConversationTurn['items'][number] {
-  return { id, kind: 'message', status: 'running', text: '', items: [] };
+  const added = change({ id, kind: 'message', status: 'running', text: '', items: [] });
+  return addItem(kept, added, parent);
 }
 
 /** Also for a turn whose start is no longer in the log. */
@@ -312,11 +306,6 @@ function withRoom(permissions: ConversationState['permissions']): ConversationSt
   if (permissions.length < MOST_PERMISSIONS) return permissions;
   const oldest = permissions.findIndex(({ outcome }) => outcome !== 'pending');
   return permissions.toSpliced(Math.max(0, oldest), 1);
-}
-
-/** The request is no longer pending. */
-function cancelIfPending(permission: ConversationPermission): ConversationPermission {
-  return permission.outcome === 'pending' ? { ...permission, outcome: 'cancelled' } : permission;
 }
 
 function withStatus(state: ConversationState): ConversationState {

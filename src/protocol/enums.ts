@@ -12,6 +12,10 @@ export const scopes = [...rights, 'tokens', 'admin'] as const;
 export const providers = ['anthropic', 'openai', 'gemini'] as const;
 export type Provider = (typeof providers)[number];
 
+/** How an execution ended. */
+export const executionStatuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const;
+export type Status = (typeof executionStatuses)[number];
+
 /**
  * How an agent reaches its model. `gateway`: through the server, which alone knows the key. `just-in-time`: the agent's
  * process gets the key when it asks for it.

@@ -1,6 +1,7 @@
 /** The events of an execution and its result, and their form on the wire. */
 
 import { z } from 'zod';
+import { executionStatuses, type Status } from './enums.ts';
 import type { ErrorCode } from './error-codes.ts';
 import { CellaError } from './errors.ts';
 import { type LostVariable, lostList, restoredList } from './kernel-state.ts';
@@ -67,60 +68,63 @@ export interface InputRequestEvent {
   readonly password: boolean;
 }
 
-export type Status = 'ok' | 'error' | 'timeout' | 'interrupted' | 'died';
-
-export interface ExecutionError {
+export const ExecutionError = z.object({
   /** The exception's class, or a Cella error code if no Python exception was raised. */
-  readonly name: string;
-  readonly message: string;
-  readonly traceback: string;
+  name: z.string(),
+  message: z.string(),
+  traceback: z.string(),
   /** Set if the code called sys.exit. */
-  readonly exitCode?: number | undefined;
-}
+  exitCode: z.number().optional(),
+});
+export type ExecutionError = z.infer<typeof ExecutionError>;
+
+const deathCodes = [
+  'KERNEL_DIED',
+  'KERNEL_OUT_OF_MEMORY',
+  'KERNEL_CPU_LIMIT',
+  'KERNEL_PROTOCOL',
+] as const satisfies readonly ErrorCode[];
 
 /** How a kernel ended. */
-export interface Death {
-  readonly code: Extract<ErrorCode, 'KERNEL_DIED' | 'KERNEL_OUT_OF_MEMORY' | 'KERNEL_CPU_LIMIT' | 'KERNEL_PROTOCOL'>;
-  readonly message: string;
-  readonly signal?: string;
-  readonly exitCode?: number;
+export const Death = z.object({
+  code: z.enum(deathCodes),
+  message: z.string(),
+  signal: z.string().optional(),
+  exitCode: z.number().optional(),
   /** The last lines that the kernel wrote to stderr. */
-  readonly lastStderr?: string;
-}
+  lastStderr: z.string().optional(),
+});
+export type Death = z.infer<typeof Death>;
 
-/** The variables of a kernel that was started from a save. */
-export interface Resumed {
+/** The variables of a kernel that was started from a save. In `lost`, the name `*` stands for names that are no longer known. */
+export const Resumed = z.object({
   /** The age of the save. Absent if no save can be read: all variables are lost. */
-  readonly savedAgoMs?: number;
-  /** The first of them, as in `lost`. */
-  readonly restored: readonly string[];
-  /** How many more were restored; absent if all are listed. */
-  readonly moreRestored?: number | undefined;
-  /** The name `*` stands for names that are no longer known. */
-  readonly lost: readonly LostVariable[];
-  readonly moreLost?: number | undefined;
-}
+  savedAgoMs: z.number().optional(),
+  ...restoredList,
+  ...lostList,
+});
+export type Resumed = z.infer<typeof Resumed>;
 
-export interface Recovered extends Resumed {
-  readonly cause: Death;
-}
+export const Recovered = z.object({ ...Resumed.shape, cause: Death });
+export type Recovered = z.infer<typeof Recovered>;
+
+/** What was left out of a result because it was too large. Readers of the stream got it, except `mimeTypes` and `streamedBytes`. */
+export const Truncated = z.object({
+  stdoutBytes: z.number().optional(),
+  stderrBytes: z.number().optional(),
+  reprCharacters: z.number().optional(),
+  displays: z.number().optional(),
+  /** MIME types beyond the 100 that one value or display may have, or too large. */
+  mimeTypes: z.number().optional(),
+  /** Bytes of events that were lost because nobody read them while the code was being stopped. */
+  streamedBytes: z.number().optional(),
+});
+export type Truncated = z.infer<typeof Truncated>;
 
 /** What the first result of a new kernel reports. */
 export interface Notice {
   readonly recovered?: Recovered;
   readonly resumed?: Resumed;
-}
-
-/** What was left out of a result because it was too large. Readers of the stream got it, except `mimeTypes` and `streamedBytes`. */
-export interface Truncated {
-  readonly stdoutBytes?: number;
-  readonly stderrBytes?: number;
-  readonly reprCharacters?: number;
-  readonly displays?: number;
-  /** MIME types beyond the 100 that one value or display may have, or too large. */
-  readonly mimeTypes?: number;
-  /** Bytes of events that were lost because nobody read them while the code was being stopped. */
-  readonly streamedBytes?: number;
 }
 
 export interface ResultEvent {
@@ -165,29 +169,10 @@ export function eventToJson(event: ExecutionEvent): unknown {
   };
 }
 
-/** A value as `toWire` writes it. */
+/** A value as `valueToWire` writes it. */
 export const Value = z.unknown();
 export const Bundle = z.record(z.string(), Value);
 export type Bundle = z.infer<typeof Bundle>;
-
-const DeathSchema = z.object({
-  code: z.enum(['KERNEL_DIED', 'KERNEL_OUT_OF_MEMORY', 'KERNEL_CPU_LIMIT', 'KERNEL_PROTOCOL']),
-  message: z.string(),
-  signal: z.string().optional(),
-  exitCode: z.number().optional(),
-  lastStderr: z.string().optional(),
-});
-
-const restoredFields = { savedAgoMs: z.number().optional(), ...restoredList, ...lostList };
-
-const TruncatedSchema = z.object({
-  stdoutBytes: z.number().optional(),
-  stderrBytes: z.number().optional(),
-  reprCharacters: z.number().optional(),
-  displays: z.number().optional(),
-  mimeTypes: z.number().optional(),
-  streamedBytes: z.number().optional(),
-});
 
 /** A file with data that was too large for an event; see `GET /v1/sessions/:id/outputs/:file`. */
 export const OutputFile = z.object({
@@ -200,21 +185,19 @@ export type OutputFile = z.infer<typeof OutputFile>;
 
 /** The end of an execution without its output, which is in earlier events. */
 export const resultFields = {
-  status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']),
+  status: z.enum(executionStatuses),
   /** The number of the cell in its kernel: tracebacks name it `<cell N>`. */
   number: z.int().min(0),
   value: Value.optional(),
   repr: z.string().optional(),
   data: Bundle.optional(),
-  error: z
-    .object({ name: z.string(), message: z.string(), traceback: z.string(), exitCode: z.number().optional() })
-    .optional(),
+  error: ExecutionError.optional(),
   exitCode: z.literal(0).optional(),
-  truncated: TruncatedSchema.optional(),
-  death: DeathSchema.optional(),
+  truncated: Truncated.optional(),
+  death: Death.optional(),
   transaction: z.enum(['committed', 'rolled_back', 'open']).optional(),
-  recovered: z.object({ ...restoredFields, cause: DeathSchema }).optional(),
-  resumed: z.object(restoredFields).optional(),
+  recovered: Recovered.optional(),
+  resumed: Resumed.optional(),
   durationMs: z.number(),
 };
 

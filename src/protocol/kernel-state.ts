@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { executionStatuses } from './enums.ts';
 import { CellaError } from './errors.ts';
 import { parseOrThrow } from './parse.ts';
 
@@ -175,7 +176,7 @@ export const Variable = z
 export type Variable = z.infer<typeof Variable>;
 
 export const HistoryEntry = z
-  .object({ execution: z.int(), code: z.string(), status: z.enum(['ok', 'error', 'timeout', 'interrupted', 'died']) })
+  .object({ execution: z.int(), code: z.string(), status: z.enum(executionStatuses) })
   .meta({ id: 'HistoryEntry' });
 export type HistoryEntry = z.infer<typeof HistoryEntry>;
 

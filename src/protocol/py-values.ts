@@ -140,7 +140,7 @@ function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Throws a ZodError if `toWire` cannot have written the value. */
+/** Throws a ZodError if `valueToWire` cannot have written the value. */
 export function valueFromWire(value: unknown): PyValue {
   if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string') {
     return value;

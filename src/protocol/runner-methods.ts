@@ -142,7 +142,7 @@ export const ReadTranscript = {
 
 /** Works in every state, also while a permission waits. The reply comes at once; `execute_prompt` has its own. */
 export const StopTurn = {
-  method: 'stop_task',
+  method: 'stop_turn',
   params: z.object({ turn_id: TurnId, reason: shortText.optional() }),
   /** False if that turn is not running. */
   result: z.object({ stopped: z.boolean() }),

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { AgentLogEvent } from './agent-events.ts';
 import { type BackgroundEvent, Bundle, bundleFromWire, OutputFile, resultFields } from './execution-events.ts';
 import { lostList } from './kernel-state.ts';
+import { ErrorBody } from './parse.ts';
 import { TransactionPolicy } from './session-info.ts';
 
 export const ExecutionId = z.string().regex(/^exe_[0-9a-z]{16}$/);
@@ -16,13 +17,6 @@ const owned = {
   number: z.int().min(1).optional(),
 };
 const ofOne = { execution: ExecutionId };
-
-const EventFailure = z.object({
-  code: z.string(),
-  message: z.string(),
-  advice: z.string(),
-  details: z.record(z.string(), z.unknown()).optional(),
-});
 
 /** The code was accepted and its turn has come. One of `result`, `execution_failed` and `interrupted` ends it. */
 const ExecutionStarted = z.object({
@@ -82,7 +76,11 @@ const InputAnswered = z.object({
 const Result = z.object({ type: z.literal('result'), ...ofOne, ...resultFields, file: OutputFile.optional() });
 
 /** The execution has no result: it never began, or its events could not be stored. */
-const ExecutionFailed = z.object({ type: z.literal('execution_failed'), ...ofOne, error: EventFailure });
+const ExecutionFailed = z.object({
+  type: z.literal('execution_failed'),
+  ...ofOne,
+  error: ErrorBody.shape.error.partial({ details: true }),
+});
 
 /** The server ended while it ran. It is not run again. */
 const Interrupted = z.object({ type: z.literal('interrupted'), ...ofOne, reason: z.string() });

@@ -34,7 +34,7 @@ it.each<[string, PyValue]>([
     JSON.parse(`{"__proto__": [1], ${Array.from({ length: 50_000 }, (_, n) => `"${n}": ${n}`).join()}}`),
   ],
   ['a long text', 'é\udc80'.repeat(200_000)],
-])('is what toWire gives: %s', async (_what, value) => {
+])('is what valueToWire gives: %s', async (_what, value) => {
   const wire = await toWireInSlices(value);
   expect(wire).toBeInstanceOf(JsonPieces);
   expect(whole(await jsonText({ before: 1, wire, after: [wire] }))).toBe(
@@ -43,7 +43,7 @@ it.each<[string, PyValue]>([
   expect(JSON.stringify(wire)).toBe(JSON.stringify(valueToWire(value)));
 });
 
-it('writes a small value as toWire does', async () => {
+it('writes a small value as valueToWire does', async () => {
   expect(await toWireInSlices({ $a: [1n << 70n] })).toEqual(valueToWire({ $a: [1n << 70n] }));
 });
 

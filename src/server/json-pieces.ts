@@ -44,7 +44,7 @@ export async function jsonBeginning(value: unknown, most: number, small = SMALL)
   return new TextDecoder().decode(bytes, { stream: true }).slice(0, most + 1);
 }
 
-/** As `toWire`, but for a large value its JSON. */
+/** As `valueToWire`, but for a large value its JSON. */
 export async function toWireInSlices(value: PyValue, small = SMALL): Promise<WireValue | JsonPieces> {
   return weigh(value, small) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
 }
@@ -122,7 +122,7 @@ class Writer {
   }
 }
 
-/** Yields at points where it may pause. `wire`: writes the form of `toWire`. */
+/** Yields at points where it may pause. `wire`: writes the form of `valueToWire`. */
 function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void, undefined> {
   if (typeof value === 'string' && value.length > SLICE) yield* writeLong(value, to);
   else if (value instanceof JsonPieces) to.addPieces(value.pieces);

@@ -70,7 +70,7 @@ const schemas: Readonly<Record<ValueType<unknown>['fileType'], z.ZodType<ConfigV
 type ConfigValue = string | number | boolean | string[];
 type ConfigValues = Readonly<Record<string, ConfigValue | undefined>>;
 
-const entries = [...byKey].map(([key, { type: kind }]) => [key, schemas[kind.fileType].optional()] as const);
+const entries = [...byKey].map(([key, { type }]) => [key, schemas[type.fileType].optional()] as const);
 const configSchema: z.ZodType<ConfigValues> = z.strictObject(
   Object.fromEntries(entries),
   'must be settings by their names',
@@ -122,12 +122,12 @@ function toVariables(
   return variables;
 }
 
-function textOf(value: ConfigValue, { type: kind }: Setting, folder: string): string {
+function textOf(value: ConfigValue, { type }: Setting, folder: string): string {
   if (typeof value === 'boolean') return value ? '1' : '0';
   const placed = (part: string) => {
-    const isPath = kind.pathKind === 'path' || (kind.pathKind === 'program' && part.includes('/'));
+    const isPath = type.pathKind === 'path' || (type.pathKind === 'program' && part.includes('/'));
     return isPath ? resolve(folder, part) : part;
   };
-  if (Array.isArray(value)) return value.map(placed).join(kind.separator);
+  if (Array.isArray(value)) return value.map(placed).join(type.separator);
   return placed(String(value));
 }

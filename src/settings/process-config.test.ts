@@ -28,7 +28,7 @@ describe('readEnvironment', () => {
       redis: 'redis://localhost',
       prefix: 'team',
       packages: {},
-      strayVariables: [],
+      unknownVariables: [],
       variables: {
         CELLA_AGENT_KEY: 'ada',
         CELLA_DATA_DIR: '/data',
@@ -61,7 +61,7 @@ describe('readEnvironment', () => {
     expect(readProcessConfig(env)).toEqual({
       ...unset,
       variables: {},
-      strayVariables: [],
+      unknownVariables: [],
       searchPath: '',
       home: '/home/ada',
     });

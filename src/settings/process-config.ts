@@ -47,15 +47,12 @@ export interface ProcessConfig {
   readonly serverUrl: string | undefined;
   readonly serverToken: string | undefined;
   readonly serverTokenFile: string | undefined;
-  /** CELLA_MASTER_KEY and CELLA_OLD_MASTER_KEY: the keys that encrypt credentials. */
-  readonly masterKey: string | undefined;
-  readonly oldMasterKey: string | undefined;
   /** CELLA_CONFIG: a config file in place of the one in the data folder. */
   readonly configFile: string | undefined;
   /** Every set variable of the settings table, not yet validated. */
   readonly variables: Readonly<Record<string, string>>;
   /** Variables that look like settings but are not. */
-  readonly strayVariables: readonly UnknownVariable[];
+  readonly unknownVariables: readonly UnknownVariable[];
   /** XDG_RUNTIME_DIR: the folder of sockets of a user's own programs. */
   readonly runtimeDir: string | undefined;
   /** PATH: the search path for programs of the host. */
@@ -99,11 +96,9 @@ export function readProcessConfig(
     serverUrl: read('CELLA_URL'),
     serverToken: read('CELLA_TOKEN'),
     serverTokenFile: read('CELLA_TOKEN_FILE'),
-    masterKey: read('CELLA_MASTER_KEY'),
-    oldMasterKey: read('CELLA_OLD_MASTER_KEY'),
     configFile: read('CELLA_CONFIG'),
     variables: variablesOf(read),
-    strayVariables: unknownVariables(Object.keys(env)),
+    unknownVariables: unknownVariables(Object.keys(env)),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
     home: env.HOME || homedir(),

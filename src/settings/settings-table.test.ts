@@ -18,16 +18,16 @@ const optionNames = new Map(settingsIn(serverSettings).map(([name, setting]) => 
 
 /** A row of docs/settings.md. */
 function rowOf(setting: Setting): string {
-  const { flag, variable, key, defaultText: otherwise, description: about, type: kind } = setting;
-  const between = SEPARATORS[kind.separator ?? ''];
-  const value = kind.fileType === 'switch' ? '=1' : '';
+  const { flag, variable, key, defaultText, description, type } = setting;
+  const between = SEPARATORS[type.separator ?? ''];
+  const value = type.fileType === 'switch' ? '=1' : '';
   const cells = [
     code(flag),
     `${code(variable && `${variable}${value}`)}${between === undefined ? '' : `, by ${between}`}`,
     code(key),
     code(optionNames.get(setting)),
-    otherwise,
-    about,
+    defaultText,
+    description,
   ];
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`.replaceAll('  ', ' ');
 }

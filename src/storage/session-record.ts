@@ -1,13 +1,12 @@
 /** Session records: what storage keeps about a session while no process holds its agent key. */
 
 import { z } from 'zod';
-import type { Status } from '../protocol/execution-events.ts';
+import { executionStatuses } from '../protocol/enums.ts';
 
 const milliseconds = z.int().min(0);
-const statuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const satisfies readonly Status[];
 
 const saveFields = z.object({ id: z.string().min(1), at: milliseconds });
-const cellFields = z.object({ execution: z.int().min(0), code: z.string(), status: z.enum(statuses) });
+const cellFields = z.object({ execution: z.int().min(0), code: z.string(), status: z.enum(executionStatuses) });
 
 /** Fields that this version does not know are kept, here and below, so that a newer one finds them again. */
 const lastSave: z.ZodType<z.infer<typeof saveFields>> = saveFields.loose();

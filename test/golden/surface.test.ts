@@ -9,6 +9,7 @@ import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
 import * as client from '../../src/client/index.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';
+import { executionStatuses } from '../../src/protocol/enums.ts';
 import { errorCodes } from '../../src/protocol/error-codes.ts';
 import { FrameType } from '../../src/protocol/kernel-frames.ts';
 import { fromKernel, fromSupervisor } from '../../src/protocol/kernel-payloads.ts';
@@ -87,9 +88,8 @@ describe('the command line', () => {
   });
 
   test('exit codes stay', async () => {
-    const statuses = ['ok', 'error', 'timeout', 'interrupted', 'died'] as const;
     const plain = { type: 'result', execution: 1, stdout: '', stderr: '', displays: [], durationMs: 0 } as const;
-    const ofCells = statuses.map((status) => [status, exitCodeOf({ ...plain, status })]);
+    const ofCells = executionStatuses.map((status) => [status, exitCodeOf({ ...plain, status })]);
     await expectGolden('exit-codes.json', { all: Exit, ofCells: Object.fromEntries(ofCells) });
   });
 });

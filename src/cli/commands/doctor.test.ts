@@ -124,7 +124,7 @@ const wordy = {
       fix: 'do it. '.repeat(20),
     },
   ],
-  strayVariables: [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }],
+  unknownVariables: [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }],
 };
 
 test.each([80, 60])('on a screen of %i columns, lines wrap between words, aligned with their text', async (columns) => {
@@ -149,12 +149,12 @@ test('a terminal without a size has 80 columns, colours take no room, and progra
 });
 
 test('misspelt variables are reported, and do not fail the check', async () => {
-  const strayVariables = [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }];
-  const { exitCode, text } = await ask({ ...machine(true), strayVariables });
+  const unknownVariables = [{ name: 'CELLA_MAX_KERNEL', meant: 'CELLA_MAX_KERNELS' }];
+  const { exitCode, text } = await ask({ ...machine(true), unknownVariables });
   expect(exitCode).toBe(0);
   expect(text).toContain('\nUnknown setting CELLA_MAX_KERNEL (ignored). Did you mean CELLA_MAX_KERNELS?\n');
-  expect(JSON.parse((await ask({ ...machine(true), strayVariables }, { json: true })).text)).toMatchObject({
-    strayVariables,
+  expect(JSON.parse((await ask({ ...machine(true), unknownVariables }, { json: true })).text)).toMatchObject({
+    unknownVariables,
   });
 });
 

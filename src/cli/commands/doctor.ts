@@ -38,7 +38,7 @@ export function addDoctor(define: DefineCommand, context: CommandContext, done: 
         await doctor(
           {
             ...(await detect({ python, target, engine, image })),
-            strayVariables: context.defaults.strayVariables,
+            unknownVariables: context.defaults.unknownVariables,
             warnings: await configWarnings(
               resolveSetting(serverSettings.membersMay, undefined, context.defaults.variables),
             ),
@@ -65,7 +65,7 @@ export interface DoctorSurroundings {
   readonly executors: readonly FoundExecutor[];
   readonly installer?: { readonly name: string } | { readonly problem: string; readonly fix: string } | undefined;
   /** Variables that look like settings but are not. */
-  readonly strayVariables?: readonly UnknownVariable[] | undefined;
+  readonly unknownVariables?: readonly UnknownVariable[] | undefined;
   /** What a server with this environment's settings would allow others to do. */
   readonly warnings?: readonly string[] | undefined;
   readonly redis?: { readonly where: string; readonly problems: readonly string[]; readonly reachable: boolean };
@@ -105,7 +105,7 @@ export async function doctor(
   const required: readonly string[] = requiredLayers[machine.root ? 'root' : 'user'];
   const layers = machine.layers.map((layer) => ({ ...layer, required: required.includes(layer.name) }));
   const missing = required.filter((name) => !layers.some((layer) => layer.name === name && layer.available));
-  const { installer, redis, strayVariables, warnings } = machine;
+  const { installer, redis, unknownVariables, warnings } = machine;
   const executors = machine.executors && [subprocessOf(machine, missing), ...machine.executors];
   const ok = missing.length === 0 && redis?.reachable !== false;
   if (options.json) {
@@ -128,7 +128,7 @@ export async function doctor(
       executors,
       installer,
       redis,
-      strayVariables,
+      unknownVariables,
       warnings,
     };
     await write(out, `${JSON.stringify(report)}\n`);
@@ -143,7 +143,7 @@ export async function doctor(
   // A terminal of unknown size reports 0; a program accepts lines of any length.
   const screen = out.isTTY ? out.columns || 80 : Infinity;
   const flow = (text: string) => wrapLines(text, { width: screen, indent: 2 });
-  const noted = [...(strayVariables ?? []).map(describeUnknownVariable), ...(warnings ?? [])].flatMap(flow);
+  const noted = [...(unknownVariables ?? []).map(describeUnknownVariable), ...(warnings ?? [])].flatMap(flow);
   const lines = [
     ...flow(headOf(machine)),
     ...parts.flatMap((part) => ['', ...part.flatMap((each) => describe(each, { width, screen }, paint))]),

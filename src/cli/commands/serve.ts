@@ -83,7 +83,7 @@ async function resolveConfig(flags: StartFlags, defaults: Defaults): Promise<Ser
 }
 
 async function warnUnknownVariables({ terminal, defaults }: CommandContext): Promise<void> {
-  for (const stray of defaults.strayVariables ?? []) await terminal.errLines(describeUnknownVariable(stray), 'yellow');
+  for (const each of defaults.unknownVariables ?? []) await terminal.errLines(describeUnknownVariable(each), 'yellow');
 }
 
 function addStatus(parent: Command, context: CommandContext, done: Done): void {

@@ -69,7 +69,10 @@ export class SessionTokens {
   readonly #clock: Clock;
   readonly #users: SessionTokensOptions['users'];
   readonly #failures: RateLimiter;
-  readonly #counts = new UseCounts((id, uses) => this.#count(id, uses));
+  readonly #counts = new UseCounts(async (id, uses) => {
+    // Does not bring a revoked token back.
+    await this.#tokens.update(id, (there) => there && { ...there, uses: there.uses + uses });
+  });
 
   constructor({ documents, clock, users, failures }: SessionTokensOptions) {
     this.#failures = failures;
@@ -172,11 +175,6 @@ export class SessionTokens {
     if (uses >= mostUses) throw refused('used_up', `has been used for its ${mostUses} calls`);
     // Counted before the call is admitted, so that concurrent calls cannot exceed the limit.
     return (await this.#tokens.put(id, { ...value, uses: uses + 1 }, { ifRevision: revision })) !== undefined;
-  }
-
-  /** Does not bring a revoked token back. */
-  async #count(id: string, uses: number): Promise<void> {
-    await this.#tokens.update(id, (there) => there && { ...there, uses: there.uses + uses });
   }
 
   async #isEnabled(userId: string): Promise<boolean> {

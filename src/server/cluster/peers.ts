@@ -3,11 +3,12 @@
  * holds the lock of its name, so not after it was killed or suspended for long.
  */
 
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { DocumentStore, Lock, Storage } from '../../storage/contract.ts';
+import { ForwardSigner } from './forward-signer.ts';
 
 const PEERS = 'daemons';
 const SECRETS = 'daemon-secrets';
@@ -132,145 +133,4 @@ async function secretOf(documents: DocumentStore): Promise<string> {
   const kept = z.object({ secret: z.string().min(43) }).safeParse((await documents.get(SECRETS, SECRET))?.value);
   if (kept.success) return kept.data.secret;
   throw new CellaError('STORAGE_FAILED', `The secret of the servers in storage (${SECRETS}/${SECRET}) cannot be read.`);
-}
-
-interface Watched extends Disposable {
-  /** Aborts when the server is gone. */
-  readonly gone: AbortSignal;
-}
-
-export interface PeerAddress {
-  readonly id: string;
-  readonly url: string;
-}
-
-interface PeerMonitorOptions {
-  /** Whether it holds the lock of its name. A suspended process may keep that for long. */
-  readonly isAlive: (id: string) => Promise<boolean>;
-  /** Whether it answers a request, even if busy. */
-  readonly answers: (other: PeerAddress, signal: AbortSignal) => Promise<boolean>;
-}
-
-interface Watch {
-  readonly other: PeerAddress;
-  readonly gone: AbortController;
-  users: number;
-  /** The time of its last answer. */
-  answeredAt: number;
-  asking: boolean;
-}
-
-const LOOK_MS = 1000;
-/** How long after its last answer to ask again, and how long it may stay silent in total. */
-const ASK_AFTER_MS = 10_000;
-const IDLE_TIMEOUT_MS = 30_000;
-
-/** Watches servers that requests were forwarded to. If one is gone or does not respond, what waits for it is aborted. */
-export class ClusterPeerMonitor implements Disposable {
-  readonly #options: PeerMonitorOptions;
-  readonly #watches = new Map<string, Watch>();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(options: PeerMonitorOptions) {
-    this.#options = options;
-  }
-
-  /** Watches until the result is disposed. Disposing is idempotent. */
-  watch(other: PeerAddress): Watched {
-    const { id } = other;
-    const fresh = { other, gone: new AbortController(), users: 0, answeredAt: performance.now(), asking: false };
-    const watch: Watch = this.#watches.get(id) ?? fresh;
-    this.#watches.set(id, watch);
-    watch.users++;
-    this.#timer ??= setTimeout(() => void this.#look(), LOOK_MS).unref();
-    let watched = true;
-    return {
-      gone: watch.gone.signal,
-      [Symbol.dispose]: () => {
-        if (watched && --watch.users === 0 && this.#watches.get(id) === watch) this.#watches.delete(id);
-        watched = false;
-      },
-    };
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-    this.#watches.clear();
-  }
-
-  async #look(): Promise<void> {
-    await Promise.all([...this.#watches].map(([id, watch]) => this.#lookAt(id, watch)));
-    this.#timer = this.#watches.size > 0 ? setTimeout(() => void this.#look(), LOOK_MS).unref() : undefined;
-  }
-
-  async #lookAt(id: string, watch: Watch): Promise<void> {
-    const idleMs = performance.now() - watch.answeredAt;
-    if (idleMs >= IDLE_TIMEOUT_MS) {
-      return this.#giveUp(id, watch, `it has not answered for ${IDLE_TIMEOUT_MS / 1000} s`);
-    }
-    if (idleMs >= ASK_AFTER_MS && !watch.asking) void this.#ask(watch);
-    // A failure of storage says nothing about other servers.
-    if (await this.#options.isAlive(id).catch(() => true)) return;
-    this.#giveUp(id, watch, 'it has ended');
-  }
-
-  async #ask(watch: Watch): Promise<void> {
-    watch.asking = true;
-    const deadline = AbortSignal.timeout(ASK_AFTER_MS);
-    const answered = await this.#options.answers(watch.other, deadline).catch(() => false); // counts as no answer
-    watch.asking = false;
-    if (answered) watch.answeredAt = performance.now();
-  }
-
-  #giveUp(id: string, watch: Watch, why: string): void {
-    if (this.#watches.get(id) === watch) this.#watches.delete(id);
-    watch.gone.abort(new Error(why));
-  }
-}
-
-export const FORWARD_HEADER = 'x-cella-hop';
-
-const ForwardMark = z.strictObject({
-  /** The server that forwarded it. */
-  from: z.string().max(200),
-  /** The address of the client. */
-  client: z.string().max(100),
-});
-export type ForwardMark = z.infer<typeof ForwardMark>;
-
-/** The only request that the mark is valid for. */
-interface MarkedRequest {
-  readonly method: string;
-  /** With the query. */
-  readonly path: string;
-  readonly authorization?: string | undefined;
-  readonly cookie?: string | undefined;
-}
-
-const HEADER = /^([A-Za-z0-9_-]{1,600})\.([A-Za-z0-9_-]{43})$/;
-
-export class ForwardSigner {
-  readonly #secret: string;
-
-  constructor(secret: string) {
-    this.#secret = secret;
-  }
-
-  sign(request: MarkedRequest, hop: ForwardMark): string {
-    const text = Buffer.from(JSON.stringify(hop)).toString('base64url');
-    return `${text}.${this.#mac(request, text).toString('base64url')}`;
-  }
-
-  /** Undefined if there is no valid mark. */
-  read(request: MarkedRequest, header: string | undefined): ForwardMark | undefined {
-    const [, text, mac] = HEADER.exec(header ?? '') ?? [];
-    if (text === undefined || mac === undefined) return undefined;
-    if (!timingSafeEqual(this.#mac(request, text), Buffer.from(mac, 'base64url'))) return undefined;
-    return ForwardMark.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  }
-
-  #mac({ method, path, authorization = '', cookie = '' }: MarkedRequest, text: string): Buffer {
-    const signed = JSON.stringify([text, method, path, authorization, cookie]);
-    return createHmac('sha256', this.#secret).update(signed).digest();
-  }
 }

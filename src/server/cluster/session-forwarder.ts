@@ -12,6 +12,8 @@ import { readAdminToken } from '../access/access-control.ts';
 import { abortConnection, clientAddress, pathOf, type RequestContext } from '../http/server-context.ts';
 import { ownedElsewhere } from '../sessions/session-ending.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
+import { FORWARD_HEADER } from './forward-signer.ts';
+import { ClusterPeerMonitor, type PeerAddress } from './peer-monitor.ts';
 import {
   endToEndHeaders,
   listItems,
@@ -20,7 +22,7 @@ import {
   proxyRequest,
   proxySocket,
 } from './peer-proxy.ts';
-import { ClusterPeerMonitor, FORWARD_HEADER, type Peer, type PeerAddress, type Peers } from './peers.ts';
+import type { Peer, Peers } from './peers.ts';
 
 export interface SessionForwarderOptions {
   readonly peers: Peers;
@@ -50,9 +52,8 @@ export class SessionForwarder implements Disposable {
 
   constructor(options: SessionForwarderOptions) {
     this.#options = options;
-    const isThere = (id: string) => options.peers.isAlive(id);
     this.#monitor = new ClusterPeerMonitor({
-      isAlive: isThere,
+      isAlive: (id) => options.peers.isAlive(id),
       answers: (other, signal) => this.#answers(other, signal),
     });
   }
@@ -75,8 +76,8 @@ export class SessionForwarder implements Disposable {
     const { 'content-length': _length, 'content-type': _type, ...bare } = headers;
     const watched = this.#monitor.watch(target);
     const ends = { cut: () => {}, onEnd: () => watched[Symbol.dispose]() };
-    const way = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
-    const answer = await proxyRequest({ ...way, method, path, headers: bare });
+    const connection = { url: target.url, agent: this.#agentOf(target), signal: watched.gone, ...ends };
+    const answer = await proxyRequest({ ...connection, method, path, headers: bare });
     await answer.arrayBuffer();
     if (answer.status >= 300 && answer.status !== 404) throw ownedElsewhere({}, `it answered with ${answer.status}.`);
     return true;
@@ -89,8 +90,8 @@ export class SessionForwarder implements Disposable {
   }
 
   async #answers(other: PeerAddress, signal: AbortSignal): Promise<boolean> {
-    const way = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
-    const answer = await proxyRequest({ ...way, method: 'GET', path: '/health', headers: {} });
+    const connection = { url: other.url, agent: this.#agentOf(other), signal, cut: () => {}, onEnd: () => {} };
+    const answer = await proxyRequest({ ...connection, method: 'GET', path: '/health', headers: {} });
     await answer.arrayBuffer();
     return true;
   }
@@ -125,9 +126,9 @@ export class SessionForwarder implements Disposable {
     const signal = AbortSignal.any([watched.gone, c.req.raw.signal]);
     const ends = { cut: () => abortConnection(c.env), onEnd: () => watched[Symbol.dispose]() };
     const body = bodyOf(incoming);
-    const way = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
+    const connection = { url: target.url, agent: this.#agentOf(target), signal, ...ends };
     const answer = await proxyRequest({
-      ...way,
+      ...connection,
       method,
       path,
       headers: { ...headers, ...body.headers },
@@ -148,8 +149,8 @@ export class SessionForwarder implements Disposable {
     const protocols = listItems(c.req.header('sec-websocket-protocol') ?? '');
     const ownHeaders = Object.entries(headers).filter(([name]) => !name.startsWith('sec-websocket-'));
     const watched = this.#monitor.watch(target);
-    const way = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
-    const owner = await openSocket(way).catch((error) => {
+    const request = { url: target.url, path, headers: Object.fromEntries(ownHeaders), protocols, gone: watched.gone };
+    const owner = await openSocket(request).catch((error) => {
       watched[Symbol.dispose]();
       throw error;
     });

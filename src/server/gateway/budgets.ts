@@ -1,17 +1,15 @@
 /** Spending limits of sessions and users. A call reserves its worst-case cost until its real cost is known and recorded. */
 
-import type { Logger } from 'pino';
 import { onAbort } from '../../lib/abort.ts';
 import type { Provider } from '../../protocol/enums.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { TokenUsage, UsageCounts } from '../../protocol/turn.ts';
+import type { UsageCounts } from '../../protocol/turn.ts';
 import type { TokenBinding } from '../access/session-tokens.ts';
 import type { UserQuotas } from '../quotas/user-quotas.ts';
-import { costOf, type ModelPolicy, type Price } from './model-policy.ts';
+import { costOf, type ModelPolicy, type Price, worstCasePrice } from './model-policy.ts';
 import type { ModelRequest } from './model-request.ts';
 import { callerGone } from './upstream.ts';
 import { tokensIn, type UsageLedger } from './usage-ledger.ts';
-import type { ResponseUsageReader } from './usage-reader.ts';
 
 export interface BudgetsOptions {
   readonly rules: ModelPolicy;
@@ -81,8 +79,9 @@ export class Budgets {
       reservedBudget(`user/${userId}`, ofDay, ofUser, () => usage.today(userId)),
     ].filter(({ usd, tokens }) => usd !== undefined || tokens !== undefined);
     if (storedContextName !== undefined && budgets.length > 0) throw unbounded(storedContextName);
-    const dearest = dearestOf(prices.flatMap(({ price }) => price ?? []));
-    return await this.#reservations.take(budgets, estimateOf(body?.length ?? 0, outputLimit.tokens, dearest), signal);
+    const worstPrice = highestPrices(prices.flatMap(({ price }) => price ?? []));
+    const estimate = estimateOf(body?.length ?? 0, outputLimit.tokens, worstPrice);
+    return await this.#reservations.take(budgets, estimate, signal);
   }
 }
 
@@ -193,9 +192,9 @@ async function tryReserve(held: readonly Reserving[], call: CostEstimate, signal
   const used = await Promise.all(held.map(({ budget }) => budget.used()));
   if (held.some(({ open }, at) => open.settled !== before[at])) return false;
   // No await from here until the call is reserved, so that concurrent calls see each other.
-  const looked = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
-  for (const { budget, used: spent } of looked) budget.check(spent);
-  const tight = looked.find((each) => !hasRoom(each, call));
+  const withUsage = held.map((each, at) => ({ ...each, used: used[at] ?? NO_COST }));
+  for (const { budget, used: spent } of withUsage) budget.check(spent);
+  const tight = withUsage.find((each) => !hasRoom(each, call));
   if (!tight) for (const { open } of held) open.calls.add(call);
   else await changedOrAborted(tight.open.change.promise, signal);
   return tight === undefined;
@@ -232,11 +231,8 @@ interface CostEstimate {
   readonly tokens: number;
 }
 
-/** For input without reported counts: it may have been written to a cache, which costs more at some providers. */
-const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
-
 /** Of each kind of token, the highest price: the provider chooses the model. */
-function dearestOf(prices: readonly Price[]): Price | undefined {
+function highestPrices(prices: readonly Price[]): Price | undefined {
   const most = (kind: keyof Price) => Math.max(...prices.map((price) => price[kind]));
   if (prices.length === 0) return undefined;
   return { input: most('input'), output: most('output'), cacheRead: most('cacheRead'), cacheWrite: most('cacheWrite') };
@@ -246,87 +242,4 @@ function dearestOf(prices: readonly Price[]): Price | undefined {
 export function estimateOf(bytes: number, outputTokens: number, price: Price | undefined): CostEstimate {
   const counts = { input: bytes, output: outputTokens, cacheRead: 0, cacheWrite: 0 };
   return { usd: price ? costOf(counts, worstCasePrice(price)) : 0, tokens: bytes + outputTokens };
-}
-
-export interface ChargingOptions {
-  readonly rules: ModelPolicy;
-  readonly usage: Pick<UsageLedger, 'add'>;
-  readonly log?: Logger | undefined;
-  /** Called after each call's usage is saved. */
-  readonly onUsage?: ((binding: TokenBinding, usage: TokenUsage) => void) | undefined;
-}
-
-interface FinishedCall {
-  readonly binding: TokenBinding;
-  readonly modelRequest: ModelRequest;
-  readonly timing: CallTiming;
-  readonly reader: ResponseUsageReader;
-}
-
-/** Charges the call even if the agent disconnected midway: the provider produced the output. */
-export async function chargeCall(
-  parts: ChargingOptions,
-  { binding, modelRequest, timing, reader }: FinishedCall,
-): Promise<void> {
-  const { rules, usage, log, onUsage } = parts;
-  const { workedMs } = timing;
-  if (workedMs === undefined) return;
-  const unreported = {
-    // The upper bound: a token has at least one byte.
-    input: modelRequest.body?.length ?? 0,
-    output: maxProduced(modelRequest, { workedMs, isOver: reader.isOver }),
-  };
-  const { counts, model = modelRequest.model, reported } = reader.reading(unreported);
-  const price = rules.priceOf(model ?? '') ?? rules.priceOf(modelRequest.model ?? '');
-  const used: TokenUsage = {
-    ...counts,
-    costUsd: price && costOf(counts, reported.input ? price : worstCasePrice(price)),
-    model: model?.slice(0, 200),
-  };
-  const estimated = !reported.input || !reported.output;
-  await usage.add(binding, { usage: used, estimated });
-  const { session, turn, userId } = binding;
-  log?.info({ session, turn, userId, ...used, estimated }, 'model call');
-  onUsage?.(binding, used);
-}
-
-/** Upper bound on tokens per answer: the fastest models of these providers produce a few hundred. */
-const MOST_PER_SECOND = 500;
-/** How long a provider may keep producing after the client disconnects. */
-const NOTICED_MS = 2000;
-
-export class CallTiming {
-  readonly #clock: () => number;
-  #sentAt: number | undefined;
-  #refused = false;
-
-  constructor(clock: () => number = () => performance.now()) {
-    this.#clock = clock;
-  }
-
-  /** The connection is open, so from now on the provider may have the request. */
-  sent(): void {
-    this.#sentAt = this.#clock();
-  }
-
-  /** Errors and redirects are not charged. */
-  answered(status: number): void {
-    this.#refused = status < 200 || status >= 300;
-  }
-
-  /** How long the provider has had the request. Undefined if it never received or has refused it. */
-  get workedMs(): number | undefined {
-    return this.#sentAt === undefined || this.#refused ? undefined : this.#clock() - this.#sentAt;
-  }
-}
-
-/** The maximum number of output tokens produced so far. `isOver`: the answer is complete. */
-export function maxProduced(
-  { outputLimit, streamed }: Pick<ModelRequest, 'outputLimit' | 'streamed'>,
-  { workedMs, isOver }: { readonly workedMs: number; readonly isOver: boolean },
-): number {
-  // The provider always completes an answer that is not a stream.
-  if (!isOver && !streamed) return outputLimit.tokens;
-  const ms = Math.max(0, workedMs) + (isOver ? 0 : NOTICED_MS);
-  return Math.min(outputLimit.tokens, Math.ceil((ms * MOST_PER_SECOND) / 1000) * outputLimit.answers);
 }

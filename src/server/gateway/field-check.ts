@@ -196,7 +196,7 @@ const HOW_TO_ADD =
 
 /** The error for a refused request. */
 export function refusedRequest(finding: Finding): CellaError {
-  const details = { field: finding.at, lasting: true };
+  const details = { field: finding.at, permanent: true };
   if (finding.kind === 'remote') {
     const message = `"${finding.at}" of the request makes the provider reach other hosts, and the agent's session has no network for that.`;
     const advice =
@@ -213,7 +213,7 @@ export function refusedRequest(finding: Finding): CellaError {
 export function refusedAnswer(finding: Finding): CellaError {
   const message = `The provider of the model failed: its answer has ${described(finding)}, so the gateway did not pass it on.`;
   return new CellaError('PROVIDER_FAILED', message, {
-    details: { field: finding.at, lasting: true, heldBack: true },
+    details: { field: finding.at, permanent: true, heldBack: true },
     advice: HOW_TO_ADD,
   });
 }

@@ -13,7 +13,8 @@ import type { AuditLog } from '../access/audit-log.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
 import { ByteLimit, type ByteReservation, ConcurrencyLimit } from '../request-limits.ts';
-import { Budgets, type BudgetsOptions, CallTiming, type ChargingOptions, chargeCall, checkModel } from './budgets.ts';
+import { Budgets, type BudgetsOptions, checkModel } from './budgets.ts';
+import { CallTiming, type ChargingOptions, chargeCall } from './charging.ts';
 import type { Shape } from './field-check.ts';
 import { type ModelRequest, readModelRequest } from './model-request.ts';
 import {
@@ -326,7 +327,7 @@ class TurnErrors {
   readonly #refused = new BoundedMap<string, CellaError>(MOST_TURNS);
 
   note(turn: string, error: CellaError): void {
-    if (!REPORTED.has(error.code) && error.details.lasting !== true) return;
+    if (!REPORTED.has(error.code) && error.details.permanent !== true) return;
     this.#refused.set(turn, error);
   }
 

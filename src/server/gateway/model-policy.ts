@@ -166,6 +166,9 @@ export function costOf({ input, output, cacheRead, cacheWrite }: TokenCounts, pr
   return sum / MILLION;
 }
 
+/** For input without reported counts: it may have been written to a cache, which costs more at some providers. */
+export const worstCasePrice = (price: Price): Price => ({ ...price, input: Math.max(price.input, price.cacheWrite) });
+
 function entryOf(line: string): PriceEntry {
   const at = line.lastIndexOf('=');
   const pattern = line.slice(0, Math.max(0, at));
@@ -183,7 +186,7 @@ function entryOf(line: string): PriceEntry {
 }
 
 const invalidPrice = (line: string): CellaError =>
-  new CellaError('INVALID_OPTIONS', `${JSON.stringify(line)} is no price.`, {
+  new CellaError('INVALID_OPTIONS', `${JSON.stringify(line)} is not a price.`, {
     advice: 'Write it as MODEL=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE in USD for a million tokens; see docs/gateway.md.',
   });
 

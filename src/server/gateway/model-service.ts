@@ -46,7 +46,7 @@ export class ModelService implements AsyncDisposable {
   }
 
   /** For `get_api_key` of an executor. Throws FORBIDDEN unless keys are released just in time. */
-  giveKey(asked: {
+  releaseKey(asked: {
     readonly token: string;
     readonly provider: Provider;
     readonly expected?: Partial<TokenBinding>;

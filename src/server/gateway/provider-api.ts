@@ -110,7 +110,7 @@ function unknownVersion(provider: Provider, header: string, shown: string): Cell
     'INVALID_REQUEST',
     `The request has "${shown}" in the header ${header}, which the gateway does not know.`,
     {
-      details: { field: header, lasting: true },
+      details: { field: header, permanent: true },
       advice: `Leave it out. If the provider has added it, the operator can allow it with \`--provider-field ${provider}=NAME\`; see docs/gateway.md.`,
     },
   );
@@ -145,7 +145,7 @@ export function sendProviderError(response: ServerResponse, provider: Provider, 
     .writeHead(status, {
       'content-type': 'application/json',
       // The agents' libraries retry on their own if a status looks temporary.
-      'x-should-retry': String(error.retryable && error.details.lasting !== true),
+      'x-should-retry': String(error.retryable && error.details.permanent !== true),
       ...(retryAfterMs > 0 ? { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) } : {}),
       'content-length': String(Buffer.byteLength(text)),
     })

@@ -52,7 +52,7 @@ test('an unreachable provider is tried again after each pause, and is then repor
   await expect(hasty.send(outgoing)).rejects.toMatchObject({
     code: 'PROVIDER_FAILED',
     message: expect.stringContaining('it cannot be reached (ECONNREFUSED), after 3 attempts'),
-    details: { lasting: true },
+    details: { permanent: true },
   });
   using patient = new Upstream({ ...defaultUpstreamTimeouts, pausesMs: Array(200).fill(20) });
   const answered = patient.send(outgoing);

@@ -168,12 +168,12 @@ export const providerFailed = (why: string): CellaError =>
 
 /** An error that would recur: tells the client not to retry. */
 export const permanentFailure = (why: string): CellaError =>
-  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { lasting: true } });
+  new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}.`, { details: { permanent: true } });
 
 /** An answer that must not reach the agent. It is also logged as a refused attack. */
 export const heldBack = (why: string): CellaError =>
   new CellaError('PROVIDER_FAILED', `The provider of the model failed: ${why}, so the gateway did not pass it on.`, {
-    details: { lasting: true, heldBack: true },
+    details: { permanent: true, heldBack: true },
   });
 
 interface RelayOptions {

@@ -6,7 +6,7 @@ import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import { routes } from '../../protocol/api/routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { FORWARD_HEADER, type ForwardSigner } from '../cluster/peers.ts';
+import { FORWARD_HEADER, type ForwardSigner } from '../cluster/forward-signer.ts';
 import type { ServerMetrics } from '../metrics.ts';
 import { isLoopback, serverNames } from '../startup-checks.ts';
 import { errorResponse, toCellaError } from './error-response.ts';

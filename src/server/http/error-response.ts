@@ -36,15 +36,11 @@ export function errorBody(error: CellaError): ErrorBody {
   return { error: { code, message, advice, details: { ...details } } };
 }
 
-function statusOf({ code }: CellaError): number {
-  return errorCodes[code].http;
-}
-
 /** Responds with JSON, or with the given page for people. */
 export function errorResponse(error: CellaError, page?: string): Response {
   const headers = new Headers(page === undefined ? { 'content-type': 'application/json' } : pageHeaders);
   const { retryAfterMs } = error.details;
   if (typeof retryAfterMs === 'number') headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))));
   if (error.code === 'UNAUTHENTICATED') headers.set('www-authenticate', 'Bearer realm="cella"');
-  return new Response(page ?? JSON.stringify(errorBody(error)), { status: statusOf(error), headers });
+  return new Response(page ?? JSON.stringify(errorBody(error)), { status: errorCodes[error.code].http, headers });
 }

@@ -24,13 +24,15 @@ interface ResponseOptions {
   /** Only this turn's events, until it ends. */
   readonly turn?: string | undefined;
   readonly reauthorize: Reauthorize;
-  readonly cut: () => void;
+  readonly context: RequestContext;
   readonly onGone?: () => void;
 }
 
 export function streamEvents(service: ServerContext, session: ServerSession, options: ResponseOptions): Response {
   const { after, execution, turn } = options;
-  const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, turn, signal });
+  async function* source(signal: AbortSignal): AsyncGenerator<StreamItem> {
+    yield* session.events({ after: await after, execution, turn, signal });
+  }
   return streamUntilGone(service, source, options);
 }
 
@@ -38,12 +40,12 @@ export function streamEvents(service: ServerContext, session: ServerSession, opt
 export function streamUntilGone(
   { metrics, limits, closing }: ServerContext,
   source: (signal: AbortSignal) => AsyncIterable<object>,
-  { form, place, reauthorize, cut, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
+  { form, place, reauthorize, context, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, closing])), closing), {
     form,
     ...limits,
-    cut,
+    cut: () => abortConnection(context.env),
     refusal: async () => {
       const refusal = await whyForbidden(reauthorize);
       return refusal && { type: 'error', ...errorBody(refusal) };
@@ -54,18 +56,6 @@ export function streamUntilGone(
       if (why === 'gone') onGone?.();
     },
   });
-}
-
-interface ResponseFilter extends Pick<ResponseOptions, 'after' | 'execution' | 'turn'> {
-  readonly signal: AbortSignal;
-}
-
-async function* eventsFrom(
-  session: ServerSession,
-  { after, execution, turn, signal }: ResponseFilter,
-): AsyncGenerator<StreamItem> {
-  const of = { execution, turn };
-  yield* session.events({ after: await after, ...of, signal });
 }
 
 /** The last line of a stream that ends early is the error, so that the client does not take it for complete. */

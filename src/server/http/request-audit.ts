@@ -3,7 +3,8 @@
 import { type AuditEntry, RefusalKind } from '../../protocol/access-models.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import type { ErrorCode } from '../../protocol/error-codes.ts';
-import { type AuditLog, authMethodText, type Refusal } from '../access/audit-log.ts';
+import { type AuditLog, authMethodText } from '../access/audit-log.ts';
+import type { Refusal } from '../access/refusal-limiter.ts';
 import { toCellaError } from './error-response.ts';
 import { clientAddress, type RequestContext } from './server-context.ts';
 
@@ -38,51 +39,51 @@ export class RequestAudit {
     this.#audit = audit;
   }
 
-  async done(c: RequestContext, audit: RouteAudit | undefined, about: AuditTarget): Promise<void> {
+  async done(c: RequestContext, audit: RouteAudit | undefined, target: AuditTarget): Promise<void> {
     // The server that answered the request has logged it.
     if (c.get('forwarded')) return;
-    if (audit) await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'ok' });
+    if (audit) await this.#write(c, audit, { ...this.#lineOf(c, target), outcome: 'ok' });
   }
 
-  async failed(c: RequestContext, audit: RouteAudit | undefined, about: AuditTarget, error: unknown): Promise<void> {
+  async failed(c: RequestContext, audit: RouteAudit | undefined, target: AuditTarget, error: unknown): Promise<void> {
     const action = audit?.name;
     const { code, details } = toCellaError(error, c.get('requestId'));
     const byCode = KINDS[code];
     const refused = RefusalKind.safeParse(details.refused).data ?? (byCode && action === 'login' ? 'login' : byCode);
     // Refused clients must not be able to fill the log.
-    if (refused) return this.refused(c, refused, { ...about, action, code });
+    if (refused) return this.refused(c, refused, { ...target, action, code });
     if (!audit || !c.get('principal')) return;
-    if (INVALID.has(code)) return this.refused(c, 'invalid', { ...about, action, code, outcome: 'failed' });
-    await this.#write(c, audit, { ...this.#lineOf(c, about), outcome: 'failed', code });
+    if (INVALID.has(code)) return this.refused(c, 'invalid', { ...target, action, code, outcome: 'failed' });
+    await this.#write(c, audit, { ...this.#lineOf(c, target), outcome: 'failed', code });
   }
 
   /** Reads have no action name, so a refused read is logged by its route. */
-  refused(c: RequestContext, kind: RefusalKind, { action, ...about }: RefusedTarget): void {
+  refused(c: RequestContext, kind: RefusalKind, { action, ...target }: RefusedTarget): void {
     const route = `${c.req.method.toLowerCase()} ${c.get('route') ?? 'none'}`;
-    this.#audit.refused({ ...this.#lineOf(c, about), kind, action: action ?? route });
+    this.#audit.refused({ ...this.#lineOf(c, target), kind, action: action ?? route });
   }
 
   /** Logs an outcome that is known only later. */
   async settled(
     c: RequestContext,
     audit: RouteAudit | undefined,
-    about: AuditTarget,
+    target: AuditTarget,
     work: Promise<unknown>,
   ): Promise<void> {
     await work.then(
-      () => this.done(c, audit, about),
-      (error) => this.failed(c, audit, about, error),
+      () => this.done(c, audit, target),
+      (error) => this.failed(c, audit, target, error),
     );
   }
 
-  #lineOf(c: RequestContext, about: AuditTarget) {
+  #lineOf(c: RequestContext, target: AuditTarget) {
     const principal = c.get('principal');
     const who = principal && {
       userId: principal.userId,
       userName: principal.userName,
       credential: authMethodText(principal.authMethod),
     };
-    return { ...who, from: clientAddress(c), ...about };
+    return { ...who, from: clientAddress(c), ...target };
   }
 
   async #write(

@@ -5,7 +5,6 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Hono } from 'hono';
-import { getCookie } from 'hono/cookie';
 import type { z } from 'zod';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { bindContext, onBehalfOf } from '../../lib/event-loop.ts';
@@ -15,17 +14,16 @@ import { CellaError } from '../../protocol/errors.ts';
 import { parseOrThrow } from '../../protocol/parse.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
-import { networkOf } from '../access/audit-log.ts';
 import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
-import { parseToken } from '../access/secrets.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { ByteLimit, type ByteReservation, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
+import { authenticate, READING_METHODS } from './authenticate.ts';
 import { jsonResponse, readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';
 import type { AuditTarget, RequestAudit } from './request-audit.ts';
-import { clientAddress, type RequestContext, type RequestEnv, type UpgradeOptions } from './server-context.ts';
+import type { RequestContext, RequestEnv, UpgradeOptions } from './server-context.ts';
 
 /** How many maximum-size bodies one user may hold in memory. */
 const LARGEST_AT_ONCE = 16;
@@ -181,10 +179,10 @@ export class Router {
   }
 
   #upgradeOptions(c: RequestContext): UpgradeOptions {
-    const about = { session: c.req.param('id'), code: 'RATE_LIMITED' };
+    const target = { session: c.req.param('id'), code: 'RATE_LIMITED' };
     return {
       room: () => this.reserveBytes(c),
-      onRefused: (detail) => this.#parts.requestAudit.refused(c, 'rate', { ...about, detail }),
+      onRefused: (detail) => this.#parts.requestAudit.refused(c, 'rate', { ...target, detail }),
     };
   }
 
@@ -269,12 +267,16 @@ export async function readRequest(
   c: RequestContext,
   { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
 ) {
-  using hold = consumes === undefined && mayHaveBody(c) ? room() : undefined;
+  using hold = consumes === undefined && !READING_METHODS.has(c.req.method) ? room() : undefined;
   const given = hold && (await readJson(c.req.raw, limitBytes, hold));
   return {
     params: parsePart(params, c.req.param()),
     query: parsePart(query, queryOf(c)),
-    headers: parsePart(headers, headersOf(c, Object.keys(headers.shape))),
+    // Only the headers that the route declares.
+    headers: parsePart(
+      headers,
+      Object.fromEntries(Object.keys(headers.shape).map((name) => [name, c.req.header(name)])),
+    ),
     body: parsePart(body, withFewNames(given)),
   };
 }
@@ -309,76 +311,4 @@ function parsePart(schema: z.ZodType, value: unknown): unknown {
 function queryOf(c: RequestContext): Record<string, string | string[]> {
   const entries = Object.entries(c.req.queries());
   return Object.fromEntries(entries.map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]));
-}
-
-/** Only the headers that the route declares. */
-function headersOf(c: RequestContext, names: readonly string[]): Record<string, string | undefined> {
-  return Object.fromEntries(names.map((name) => [name, c.req.header(name)]));
-}
-
-function mayHaveBody(c: RequestContext): boolean {
-  return c.req.method !== 'GET' && c.req.method !== 'HEAD';
-}
-
-export const COOKIE = 'cella';
-const CSRF_HEADER = 'x-cella-csrf';
-
-const READING = new Set(['GET', 'HEAD']);
-
-async function authenticate(c: RequestContext, access: AccessControl): Promise<Principal> {
-  let token: string | undefined;
-  const cookie = getCookie(c, COOKIE);
-  try {
-    token = bearerOf(c);
-    if (token !== undefined) return await access.authenticate(token);
-    if (cookie !== undefined) return await byCookie(c, access, cookie);
-    if (c.env.listener === 'local') return access.localAdmin();
-    throw new CellaError('UNAUTHENTICATED', 'This needs a token or a login.');
-  } catch (error) {
-    if (error instanceof CellaError && error.code === 'UNAUTHENTICATED') countFailure(c, access, token);
-    throw error;
-  }
-}
-
-/**
- * Slows down guessing, per address and per guessed token. Valid credentials are accepted before this check, so an attacker
- * cannot lock out others who share an address, or whose token id is known.
- */
-export function countFailure(c: RequestContext, access: AccessControl, token?: string): void {
-  const from = networkOf(clientAddress(c));
-  const shown = c.req.header('authorization') ?? c.req.header('cookie') ?? c.req.query('code');
-  // A request without a credential is not a guess.
-  if (shown === undefined) {
-    access.rates.admit(`from ${from}`);
-    return;
-  }
-  const id = token === undefined ? undefined : parseToken(token)?.id;
-  if (id !== undefined) access.credentialRates.admit(`token ${id}`);
-  access.credentialRates.admit(`from ${from}`);
-}
-
-/** Another site's page can make a browser send the cookie, but can neither read nor set a header. */
-async function byCookie(c: RequestContext, access: AccessControl, cookie: string): Promise<Principal> {
-  const site = c.req.header('sec-fetch-site');
-  const { upgrade } = c.env;
-  // Following a link from another site may show a page. Nothing else is allowed cross-site.
-  if (site === 'cross-site' && (upgrade || !READING.has(c.req.method))) throw crossSite();
-  if (upgrade && c.req.header('origin') === undefined) throw crossSite();
-  const principal = await access.logins.authenticate(cookie);
-  if (!READING.has(c.req.method)) access.logins.checkCsrf(cookie, c.req.header(CSRF_HEADER));
-  return principal;
-}
-
-/** Undefined if there is no header. A header without a token counts as a wrong token. */
-function bearerOf(c: RequestContext): string | undefined {
-  const header = c.req.header('authorization');
-  if (header === undefined) return undefined;
-  const [, token] = /^Bearer +(\S+) *$/i.exec(header) ?? [];
-  if (token === undefined)
-    throw new CellaError('UNAUTHENTICATED', 'The Authorization header contains no bearer token.');
-  return token;
-}
-
-function crossSite(): CellaError {
-  return new CellaError('FORBIDDEN', 'The request comes from a page of another site.');
 }

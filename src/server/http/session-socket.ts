@@ -54,7 +54,7 @@ export class SessionSocket {
     this.#socket = socket;
     this.#options = options;
     const { service, log, principal, session, reauthorize, onRefused } = options;
-    const warn = () => this.#connection.run(this.#connection.outbox.send({ type: 'draining' }));
+    const warn = () => this.#connection.run(this.#connection.sendQueue.send({ type: 'draining' }));
     service.draining.addEventListener('abort', warn, { once: true });
     this.#responder = options.responds ? session.permissions.join() : undefined;
     const onClosed = (code: number) => {
@@ -73,7 +73,7 @@ export class SessionSocket {
     const signal = this.#connection.over;
     try {
       const responder = this.#responder && { responder: this.#responder.id };
-      await this.#connection.outbox.send({
+      await this.#connection.sendQueue.send({
         type: 'hello',
         session: session.id,
         ...(await session.position()),
@@ -81,7 +81,7 @@ export class SessionSocket {
       });
       this.#connection.startHeartbeats();
       for await (const event of session.events({ after, signal })) {
-        await this.#connection.outbox.send(event);
+        await this.#connection.sendQueue.send(event);
         if (signal.aborted) return;
       }
       this.#connection.close(CloseCode.gone, 'the session was deleted');
@@ -129,7 +129,7 @@ export class SessionSocket {
     const id = FrameId.safeParse(given).data?.id;
     try {
       if (!parsed.success) throw invalidRequest(parsed.error);
-      await this.#connection.outbox.send({
+      await this.#connection.sendQueue.send({
         type: 'reply',
         id: parsed.data.id,
         result: await this.#carryOut(parsed.data),
@@ -138,7 +138,7 @@ export class SessionSocket {
       const failure = toCellaError(error, '-');
       if (failure.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
       if (failure.code === 'UNAUTHENTICATED') this.#connection.close(CloseCode.refused, 'the token is no longer valid');
-      else await this.#connection.outbox.send({ type: 'error', id, ...errorBody(failure) });
+      else await this.#connection.sendQueue.send({ type: 'error', id, ...errorBody(failure) });
     }
   }
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
-import { closeSocket, Heartbeat, Outbox } from './socket-connection.ts';
+import { closeSocket, Heartbeat, SendQueue } from './socket-connection.ts';
 
 const limits = { slowClientTimeoutMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
 
@@ -22,19 +22,19 @@ function slowClient() {
   };
   const onSlow = vi.fn<() => void>();
   // Nothing else of it is used.
-  const outbox = new Outbox(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
-  return { state, outbox, onSlow };
+  const sendQueue = new SendQueue(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
+  return { state, sendQueue, onSlow };
 }
 
 test('one that reads nothing is disconnected', async () => {
-  const { outbox, onSlow } = slowClient();
-  await outbox.sendBytes(Buffer.from('x'));
+  const { sendQueue, onSlow } = slowClient();
+  await sendQueue.sendBytes(Buffer.from('x'));
   expect(onSlow).toHaveBeenCalledOnce();
 });
 
 test('one that reads slowly stays connected, however long it takes', async () => {
-  const { state, outbox, onSlow } = slowClient();
-  const sent = outbox.sendBytes(Buffer.from('x'));
+  const { state, sendQueue, onSlow } = slowClient();
+  const sent = sendQueue.sendBytes(Buffer.from('x'));
   const reading = setInterval(() => {
     state.bufferedAmount -= 10;
     if (state.bufferedAmount === 0) state.taken();
@@ -52,8 +52,8 @@ test('senders to one that reads nothing wait: only its buffer and one frame are 
     },
   });
   const some = { ...limits, bufferBytes: 1000 };
-  const outbox = new Outbox(socket as unknown as WebSocket, some, over.signal, () => over.abort());
-  for (let n = 0; n < 100; n++) await outbox.send({ type: 'reply', id: n, result: 'x'.repeat(400) });
+  const sendQueue = new SendQueue(socket as unknown as WebSocket, some, over.signal, () => over.abort());
+  for (let n = 0; n < 100; n++) await sendQueue.send({ type: 'reply', id: n, result: 'x'.repeat(400) });
   expect(over.signal.aborted).toBe(true);
   expect(stuck.bufferedAmount).toBeGreaterThan(some.bufferBytes);
   expect(stuck.bufferedAmount).toBeLessThan(some.bufferBytes + 600);
@@ -79,27 +79,27 @@ const quiet = { room: true, listening: true };
 test('one that answers is pinged again and again', () => {
   const pulse = new Heartbeat();
   for (let beat = 0; beat < 5; beat++) {
-    expect(pulse.beat(quiet)).toBe('ask');
+    expect(pulse.beat(quiet)).toBe('ping');
     pulse.alive();
   }
 });
 
 test('one that was pinged and does not answer is disconnected', () => {
   const pulse = new Heartbeat();
-  expect(pulse.beat(quiet)).toBe('ask');
-  expect(pulse.beat(quiet)).toBe('let go');
+  expect(pulse.beat(quiet)).toBe('ping');
+  expect(pulse.beat(quiet)).toBe('close');
 });
 
 test('one that could not be pinged, because much data was on its way, is not disconnected', () => {
   const pulse = new Heartbeat();
   expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
   expect(pulse.beat({ ...quiet, room: false })).toBe('wait');
-  expect(pulse.beat(quiet)).toBe('ask');
-  expect(pulse.beat(quiet)).toBe('let go');
+  expect(pulse.beat(quiet)).toBe('ping');
+  expect(pulse.beat(quiet)).toBe('close');
 });
 
 test('one that is paused cannot answer, and is not disconnected', () => {
   const pulse = new Heartbeat();
-  expect(pulse.beat({ ...quiet, listening: false })).toBe('ask');
-  expect(pulse.beat(quiet)).toBe('ask');
+  expect(pulse.beat({ ...quiet, listening: false })).toBe('ping');
+  expect(pulse.beat(quiet)).toBe('ping');
 });

@@ -1,18 +1,13 @@
-/**
- * The server end of a WebSocket: bounded sending, bounded memory for messages without an end, heartbeats, and closing of slow
- * or no longer authorized clients.
- */
+/** The server end of a WebSocket: bounded sending, heartbeats, and closing of slow or no longer authorized clients. */
 
-import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import { onAbort } from '../../lib/abort.ts';
-import { systemCode } from '../../lib/values.ts';
 import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../protocol/api/socket-frames.ts';
 import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Dropped } from '../metrics.ts';
-import { type ByteReservation, FrameRateLimit } from '../request-limits.ts';
+import { FrameRateLimit } from '../request-limits.ts';
 import { whyForbidden } from './event-responses.ts';
 import type { Reauthorize } from './router.ts';
 import type { ReportRefusal, ServerContext, StreamLimits } from './server-context.ts';
@@ -51,7 +46,7 @@ const drops = new Map<number, Dropped>([
 
 export class SocketConnection {
   readonly budget = new FrameRateLimit();
-  readonly outbox: Outbox;
+  readonly sendQueue: SendQueue;
   readonly #socket: WebSocket;
   readonly #options: SocketConnectionOptions;
   readonly #over = new AbortController();
@@ -63,7 +58,7 @@ export class SocketConnection {
     this.#options = options;
     const { service, log } = options;
     const limits = { ...service.limits, bufferBytes: options.bufferBytes ?? service.limits.bufferBytes };
-    this.outbox = new Outbox(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
+    this.sendQueue = new SendQueue(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
     const heartbeat = setInterval(() => this.run(this.#beat()), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
@@ -125,29 +120,29 @@ export class SocketConnection {
   #pong(data: Buffer): void {
     this.alive();
     if (!this.budget.control()) this.close(CloseCode.tooMuch, 'too many frames');
-    else if (this.outbox.isWritable) this.#socket.pong(data);
+    else if (this.sendQueue.isWritable) this.#socket.pong(data);
   }
 
   async #beat(): Promise<void> {
     // First read what arrived while this process was busy.
     await new Promise((resolve) => setImmediate(resolve));
     if (this.over.aborted) return;
-    const todo = this.#heartbeat.beat({ room: this.outbox.isWritable, listening: !this.#socket.isPaused });
+    const action = this.#heartbeat.beat({ room: this.sendQueue.isWritable, listening: !this.#socket.isPaused });
     // The client has not read the last ping, or is gone.
-    if (todo === 'let go') return this.close(CloseCode.slow, 'too slow');
-    if (todo === 'ask') this.#socket.ping();
+    if (action === 'close') return this.close(CloseCode.slow, 'too slow');
+    if (action === 'ping') this.#socket.ping();
     if (this.#tellsClient) this.#sendHeartbeat();
     await this.check();
   }
 
   /** Skips the heartbeat if data is queued: that data shows life, too. */
   #sendHeartbeat(): void {
-    if (!this.outbox.isWritable) return;
-    this.run(this.outbox.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs }));
+    if (!this.sendQueue.isWritable) return;
+    this.run(this.sendQueue.send({ type: 'heartbeat', everyMs: this.#options.service.limits.heartbeatMs }));
   }
 }
 
-export class Outbox {
+export class SendQueue {
   readonly #socket: WebSocket;
   readonly #limits: StreamLimits;
   readonly #over: AbortSignal;
@@ -216,11 +211,11 @@ export class Heartbeat {
   }
 
   /** What to do at this beat. A client that was not pinged is not overdue. */
-  beat({ room, listening }: HeartbeatState): 'ask' | 'wait' | 'let go' {
-    if (this.#silent) return 'let go';
+  beat({ room, listening }: HeartbeatState): 'ping' | 'wait' | 'close' {
+    if (this.#silent) return 'close';
     if (!room) return 'wait';
     this.#silent = listening;
-    return 'ask';
+    return 'ping';
   }
 }
 
@@ -233,91 +228,4 @@ function eventText(event: StreamItem): string {
   const text = JSON.stringify(event);
   texts.set(event, text);
   return text;
-}
-
-/** Approximate overhead per piece, however small it is. */
-const PIECE_BYTES = 512;
-const HEAD_BYTES = 2;
-const MASK_BYTES = 4;
-
-export class Unfinished {
-  readonly #head = Buffer.alloc(HEAD_BYTES + 8 + MASK_BYTES);
-  #headHas = 0;
-  /** How many bytes of the frame's payload are still to come. */
-  #left = 0;
-  /** Whether the current message has more frames. */
-  #within = false;
-  #held = 0;
-
-  /** The memory held after this piece. A piece stays in memory as a whole while any part of it is needed. */
-  after(piece: Buffer): number {
-    let costs = piece.length + PIECE_BYTES;
-    for (let at = 0; at < piece.length; ) {
-      if (this.#left === 0) {
-        this.#head[this.#headHas++] = piece[at++] ?? 0;
-        if (!this.#isHead()) continue;
-        costs += PIECE_BYTES;
-      }
-      const part = Math.min(this.#left, piece.length - at);
-      this.#left -= part;
-      at += part;
-      if (this.#left === 0) this.#endFrame();
-    }
-    const open = this.#within || this.#headHas > 0;
-    this.#held = open ? this.#held + costs : 0;
-    return this.#held;
-  }
-
-  /** Whether the frame's head is complete. */
-  #isHead(): boolean {
-    if (this.#headHas < HEAD_BYTES) return false;
-    const second = this.#head[1] ?? 0;
-    const short = second & 0x7f;
-    const extended = short === 127 ? 8 : short === 126 ? 2 : 0;
-    if (this.#headHas < HEAD_BYTES + extended + (second & 0x80 ? MASK_BYTES : 0)) return false;
-    if (extended === 0) this.#left = short;
-    else if (extended === 2) this.#left = this.#head.readUInt16BE(HEAD_BYTES);
-    else this.#left = Number(this.#head.readBigUInt64BE(HEAD_BYTES));
-    return true;
-  }
-
-  #endFrame(): void {
-    this.#headHas = 0;
-    const first = this.#head[0] ?? 0;
-    // Control frames may come between the frames of a message.
-    if ((first & 0x0f) >= 8) return;
-    this.#within = (first & 0x80) === 0;
-    if (!this.#within) this.#held = 0;
-  }
-}
-
-/** Closes the client if there is no room for the rest of its message. Complete messages are unaffected. */
-export function limitPartialMessages(
-  client: WebSocket,
-  connection: Duplex,
-  hold: ByteReservation,
-  onRefused: ReportRefusal,
-): void {
-  const unfinished = new Unfinished();
-  const count = (piece: Buffer) => {
-    try {
-      hold.resize(unfinished.after(piece));
-    } catch {
-      const reason = 'unfinished messages use too much memory';
-      onRefused(reason);
-      // Discard whatever else the client sends, and do not wait for its close frame.
-      connection.removeAllListeners('data');
-      closeSocket(client, CloseCode.tooMuch, reason);
-      connection.resume();
-      connection.end();
-    }
-  };
-  connection.prependListener('data', count);
-  // After an error, nothing more is read or held.
-  client.once('error', (error) => {
-    if (systemCode(error) === 'WS_ERR_TOO_MANY_BUFFERED_PARTS') onRefused('too many parts of a message');
-    connection.off('data', count);
-    hold[Symbol.dispose]();
-  });
-  client.once('close', () => hold[Symbol.dispose]());
 }

@@ -56,7 +56,7 @@ export class TerminalSocket {
 
   async #run(): Promise<void> {
     const { session, options } = this.#options;
-    const { over, outbox } = this.#connection;
+    const { over, sendQueue } = this.#connection;
     try {
       await session.use(async (inside) => {
         if (over.aborted) return;
@@ -66,10 +66,10 @@ export class TerminalSocket {
         over.addEventListener('abort', () => this.#connection.run(terminal.close()), { once: true });
         this.#terminal.resolve(terminal);
         for await (const chunk of terminal.output) {
-          await outbox.sendBytes(chunk);
+          await sendQueue.sendBytes(chunk);
           if (over.aborted || !(await this.#mayGoOn())) return;
         }
-        await outbox.send({ type: 'exit', ...(await terminal.exited) });
+        await sendQueue.send({ type: 'exit', ...(await terminal.exited) });
       });
       this.#connection.close(ENDED, 'it has ended');
     } catch (error) {
@@ -82,7 +82,7 @@ export class TerminalSocket {
   async #fail(error: unknown): Promise<void> {
     const failure = toCellaError(error, '-');
     if (failure.code === 'INTERNAL') this.#options.log.error({ err: error }, 'unexpected');
-    await this.#connection.outbox.send({ type: 'error', ...errorBody(failure) });
+    await this.#connection.sendQueue.send({ type: 'error', ...errorBody(failure) });
     this.#connection.close(CloseCode.failed, failure.code);
   }
 
@@ -117,7 +117,7 @@ export class TerminalSocket {
       const { success, data: frame, error } = TerminalClientFrame.safeParse(given);
       const done = success
         ? this.#terminal.promise.then((terminal) => terminal?.resize({ cols: frame.cols, rows: frame.rows }))
-        : this.#connection.outbox.send({ type: 'error', ...errorBody(invalidRequest(error)) });
+        : this.#connection.sendQueue.send({ type: 'error', ...errorBody(invalidRequest(error)) });
       this.#connection.run(done);
     }
   }

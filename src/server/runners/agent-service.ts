@@ -147,7 +147,7 @@ function keysOf(models: ModelService): RunnerConnectionParts['keyFor'] {
     const { provider: own } = await loadAdapter(turn.agent);
     if (provider !== own) throw new CellaError('FORBIDDEN', `${turn.agent} does not use keys of ${provider}.`);
     const expected = { session: turn.session.id, turn: turn.id, userId: turn.userId, runner };
-    const api_key = await models.giveKey({ token, provider, expected });
+    const api_key = await models.releaseKey({ token, provider, expected });
     return { api_key, base_url: addresses[provider].href };
   };
 }

@@ -9,7 +9,7 @@ import type { Storage } from '../../../src/storage/contract.ts';
 import { FileStorage } from '../../../src/storage/file/file-storage.ts';
 import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { RedisServer } from '../../support/servers/redis.ts';
-import { collect, failureOf } from '../storage/samples.ts';
+import { failureOf } from '../storage/samples.ts';
 import { accessContract } from './access.ts';
 import { newUser } from './samples.ts';
 
@@ -48,7 +48,7 @@ async function useEverything(storage: Storage, dataDir: string): Promise<{ secre
   const told = [
     ...errors.map((error) => `${JSON.stringify(error)} ${error.stack}`),
     JSON.stringify(await access.tokens.list(principal)),
-    JSON.stringify(await collect(access.audit.read(access.localAdmin()))),
+    JSON.stringify((await access.audit.page(access.localAdmin())).entries),
     JSON.stringify([principal, login.principal]),
   ].join('\n');
   const cookies = [login, second].flatMap(({ cookie, csrf }) => [cookie, csrf]);

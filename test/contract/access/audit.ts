@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import type { AuditEntry } from '../../../src/protocol/access-models.ts';
 import { AgentKey } from '../../../src/protocol/session-info.ts';
 import { AUDIT_KEY } from '../../../src/server/access/audit-log.ts';
-import { collect, failureOf, type OpenStorage } from '../storage/samples.ts';
+import { failureOf, type OpenStorage } from '../storage/samples.ts';
 import { accessPlace, handClock, newUser, openedAccess } from './samples.ts';
 
 const entryOf = (action: string, more: Partial<AuditEntry> = {}): AuditEntry => ({
@@ -34,7 +34,7 @@ export function auditContract(open: OpenStorage): void {
     set(500);
     await access.audit.append(entryOf('login'));
     const other = (await again()).access;
-    expect(await collect(other.audit.read(other.localAdmin()))).toEqual([
+    expect((await other.audit.page(other.localAdmin())).entries).toEqual([
       { seq: 1, at: 1000, ...whole },
       { seq: 2, at: 500, ...entryOf('login') },
     ]);
@@ -50,28 +50,27 @@ export function auditContract(open: OpenStorage): void {
         ),
       ),
     );
-    const records = await collect(access.audit.read(access.localAdmin()));
+    const records = (await access.audit.page(access.localAdmin())).entries;
     expect(records.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
-    expect(await collect(access.audit.read(access.localAdmin(), { after: 30, limit: 5 }))).toEqual(
+    expect((await access.audit.page(access.localAdmin(), { after: 30, limit: 5 })).entries).toEqual(
       records.slice(30, 35),
     );
-    const ofOne = await collect(access.audit.read(access.localAdmin(), { session: 'ses_3', limit: 4 }));
+    const ofOne = (await access.audit.page(access.localAdmin(), { session: 'ses_3', limit: 4 })).entries;
     expect(ofOne).toEqual(records.filter(({ session }) => session === 'ses_3').slice(0, 4));
-    expect(await collect(access.audit.read(access.localAdmin(), { userId: 'bob~bbbbbbbbbbbb' }))).toEqual([]);
-    expect(await collect(access.audit.read(access.localAdmin(), { limit: 0 }))).toEqual([]);
+    expect((await access.audit.page(access.localAdmin(), { userId: 'bob~bbbbbbbbbbbb' })).entries).toEqual([]);
   });
 
   it('can be read only by admins', async () => {
     const access = await openedAccess(open);
     const { principal } = await newUser(access, 'ada');
-    const attempt = async () => collect(access.audit.read(principal));
+    const attempt = async () => access.audit.page(principal);
     expect((await failureOf(attempt())).code).toBe('FORBIDDEN');
   });
 
   it('truncates long texts, so that nobody can fill the disk with a path', async () => {
     const access = await openedAccess(open);
     await access.audit.append(entryOf('file.read', { target: `${'é'.repeat(1_000_000)}\ud800` }));
-    const [record] = await collect(access.audit.read(access.localAdmin()));
+    const [record] = (await access.audit.page(access.localAdmin())).entries;
     expect(record?.target).toBe('é'.repeat(300));
   });
 
@@ -81,13 +80,13 @@ export function auditContract(open: OpenStorage): void {
     await access.audit.append(entryOf('login'));
     expect(AgentKey.safeParse(AUDIT_KEY).success).toBe(false);
     for (const key of ['audit', '', 'default', '\u2400audit', ' audit']) await storage.deleteKey(key);
-    expect(await collect(access.audit.read(access.localAdmin()))).toHaveLength(1);
+    expect((await access.audit.page(access.localAdmin())).entries).toHaveLength(1);
   });
 
   it('is limited in size; the oldest entries are removed first', async () => {
     const access = await openedAccess(open, { auditLimits: { maxEvents: 3 } });
     for (let count = 0; count < 10; count += 1) await access.audit.append(entryOf(`a${count}`));
     await access.sweep();
-    expect((await collect(access.audit.read(access.localAdmin()))).map(({ seq }) => seq)).toEqual([8, 9, 10]);
+    expect((await access.audit.page(access.localAdmin())).entries.map(({ seq }) => seq)).toEqual([8, 9, 10]);
   });
 }

@@ -107,7 +107,7 @@ export async function bodies(): Promise<Target> {
   const { readRequest: partsOf } = await import('../../../src/server/http/router.ts');
   const { parseSessionToken } = await import('../../../src/server/access/secrets.ts');
   const { parseToken } = await import('../../../src/server/access/secrets.ts');
-  const { ForwardSigner } = await import('../../../src/server/cluster/peers.ts');
+  const { ForwardSigner } = await import('../../../src/server/cluster/forward-signer.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
   const { checkedRequest } = await import('../../../src/server/http/bodies.ts');
@@ -123,14 +123,14 @@ export async function bodies(): Promise<Target> {
       { file: 'server/http/app.ts', functions: ['hostProblem', 'originProblem', 'nameOf'] },
       {
         file: 'server/http/router.ts',
-        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf', 'headersOf', 'mayHaveBody'],
+        functions: ['readRequest', 'withFewNames', 'check', 'parsePart', 'queryOf'],
       },
       {
         file: 'server/http/bodies.ts',
         functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge', 'checkedRequest', 'checkCheapToParse'],
       },
       { file: 'server/access/secrets.ts', functions: ['parse', 'parseToken', 'parseSessionToken'] },
-      { file: 'server/cluster/peers.ts', class: 'ForwardSigner' },
+      { file: 'server/cluster/forward-signer.ts' },
       { file: 'environments/files/glob.ts' },
       { file: 'environments/files/file-paths.ts', functions: ['partsOf', 'invalidPath'] },
     ],

@@ -86,7 +86,7 @@ export async function pieces(): Promise<Target> {
 
 /** Frames of WebSockets whose messages are not complete: what is held of them is the same wherever they are cut. */
 export async function sockets(): Promise<Target> {
-  const { Unfinished } = await import('../../../src/server/http/socket-connection.ts');
+  const { PartialMessages } = await import('../../../src/server/http/partial-messages.ts');
 
   /** What is open after all of it, by a reader of whole frames. */
   const isOpen = (bytes: Buffer): boolean => {
@@ -107,13 +107,13 @@ export async function sockets(): Promise<Target> {
 
   return {
     name: 'sockets',
-    parser: [{ file: 'server/http/socket-connection.ts', functions: ['after', '#isHead', '#endFrame'] }],
+    parser: [{ file: 'server/http/partial-messages.ts', functions: ['after', '#isHead', '#endFrame'] }],
     words: [
       ...['\x81\x80abcd', '\x01\x80abcd', '\x80\x80abcd', '\x89\x00', '\x8a\x81abcdx', '\x81\xfe\x00\x7eabcd'],
       ...['\x01\x02hi', '\x80\x00', '\x82\xff\0\0\0\0\0\x01\0\0abcd', '\x81\x7f\xff\xff\xff\xff\xff\xff\xff\xff'],
     ],
     take: (input) => {
-      const [whole, cut] = [new Unfinished(), new Unfinished()];
+      const [whole, cut] = [new PartialMessages(), new PartialMessages()];
       const held = whole.after(input);
       const size = 1 + (input.length % 13);
       let heldCut = 0;

@@ -305,14 +305,14 @@ describe('keys just in time', () => {
   it('are returned for a valid token, and then there is no gateway; with the gateway they are not returned', async () => {
     const own = await Gateway.open({ settings: { providers: at(model.url), keys: 'just-in-time' } });
     const token = await (await own.person('ada', KEY)).token();
-    expect(await own.models.giveKey({ token, provider: 'anthropic' })).toBe(KEY);
-    const forged = own.models.giveKey({ token, provider: 'anthropic', expected: { session: 'ses_other' } });
+    expect(await own.models.releaseKey({ token, provider: 'anthropic' })).toBe(KEY);
+    const forged = own.models.releaseKey({ token, provider: 'anthropic', expected: { session: 'ses_other' } });
     await expect(forged).rejects.toMatchObject({ code: 'FORBIDDEN', details: { mismatch: 'session' } });
     expect((await own.messages(token)).status).toBe(403);
     await own.access.sessionTokens.revoke('trn_ada');
-    const late = own.models.giveKey({ token, provider: 'anthropic' });
+    const late = own.models.releaseKey({ token, provider: 'anthropic' });
     await expect(late).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
-    const through = gateway.models.giveKey({ token: await ada.token(), provider: 'anthropic' });
+    const through = gateway.models.releaseKey({ token: await ada.token(), provider: 'anthropic' });
     await expect(through).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 });

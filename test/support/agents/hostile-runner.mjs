@@ -364,7 +364,7 @@ function hear({ id, method, params, result, error }) {
     waiting.get(params.request_id)?.(params);
     say({ id, result: { accepted: true } });
   }
-  if (method === 'stop_task') {
+  if (method === 'stop_turn') {
     stopped?.();
     say({ id, result: { stopped: stopped !== undefined } });
   }

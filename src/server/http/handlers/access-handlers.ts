@@ -12,8 +12,9 @@ import { CellaError } from '../../../protocol/errors.ts';
 import type { Principal } from '../../access/authorization.ts';
 import type { BrowserLogin } from '../../access/logins.ts';
 import { sessionsWithForks } from '../../sessions/user-namespaces.ts';
+import { COOKIE, countFailure } from '../authenticate.ts';
 import { loginPage, showLoginPage, wantsPage } from '../pages.ts';
-import { COOKIE, countFailure, type Handlers } from '../router.ts';
+import type { Handlers } from '../router.ts';
 import { clientAddress, isTls, type RequestContext, type ServerContext } from '../server-context.ts';
 
 /** A user may create credentials at twice the rate allowed for wrong ones. */

@@ -46,7 +46,7 @@ export function agentHandlers(service: ServerContext): Handlers<typeof agentRout
         turn,
         place: place.move(),
         reauthorize,
-        cut: () => abortConnection(context.env),
+        context,
         onGone: () => gone?.abort(),
       });
     },

@@ -34,14 +34,15 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
         const { signal } = context.req.raw;
         return await pages.run(principal.userId, () => eventPage(session, { ...query, after, signal }));
       }
+      const { execution, turn } = query;
       return streamEvents(service, session, {
         form,
         after,
-        execution: query.execution,
-        turn: query.turn,
+        execution,
+        turn,
         place: place.move(),
         reauthorize,
-        cut: () => abortConnection(context.env),
+        context,
       });
     },
 

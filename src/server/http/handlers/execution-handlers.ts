@@ -46,7 +46,7 @@ export function executionHandlers(service: ServerContext): Handlers<typeof execu
         execution,
         place: place.move(),
         reauthorize,
-        cut: () => abortConnection(context.env),
+        context,
         onGone: () => gone?.abort(),
       });
     },
@@ -124,8 +124,6 @@ export function mcpHandlers(
   };
 
   const answer = async ({ info, context, principal, reauthorize }: Call<McpRoute>): Promise<Response> => {
-    if (!endpoints)
-      throw new CellaError('CAPABILITY_MISSING', 'Sessions of this server are not available as MCP servers.');
     using place = new DisposableStack();
     place.use(followers.enter(principal, 'sse'));
     const log = context.get('log');

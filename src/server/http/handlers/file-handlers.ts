@@ -47,12 +47,7 @@ export function fileHandlers(service: ServerContext): Handlers<typeof fileRoutes
         });
         return from(first, changes);
       };
-      return streamUntilGone(service, source, {
-        form,
-        place: place.move(),
-        reauthorize,
-        cut: () => abortConnection(context.env),
-      });
+      return streamUntilGone(service, source, { form, place: place.move(), reauthorize, context });
     },
 
     readFile: async ({ info, query: { path, offset }, principal, context }) => {
