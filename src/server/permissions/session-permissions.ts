@@ -173,9 +173,9 @@ export class SessionPermissions {
    * Cancels the requests that an earlier server left pending, of this turn or of all turns, because the user stopped the agent.
    */
   async cancelOrphaned(turn?: string): Promise<void> {
-    const isMeant = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
-    await this.#unclaimed.discard(isMeant);
-    await this.#cancel((info, { isOrphaned }) => isOrphaned && isMeant(info), 'the turn was stopped');
+    const matches = (info: PermissionInfo) => info.turn !== undefined && (turn === undefined || info.turn === turn);
+    await this.#unclaimed.discard(matches);
+    await this.#cancel((info, { isOrphaned }) => isOrphaned && matches(info), 'the turn was stopped');
   }
 
   /** The rules of this session; they end with it. */

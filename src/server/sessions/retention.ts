@@ -140,10 +140,10 @@ export class RetentionTimer {
   /** Removes the files of sessions that another server has deleted. */
   async removeOrphans(): Promise<void> {
     const { leftovers } = this.#services;
-    const isThere = (id: string) => this.#definitions.exists(id);
+    const exists = (id: string) => this.#definitions.exists(id);
     if (!leftovers) return;
-    for await (const key of leftovers.orphans(isThere))
-      await this.#withLock(key, (lock) => leftovers.remove(lock, isThere));
+    for await (const key of leftovers.orphans(exists))
+      await this.#withLock(key, (lock) => leftovers.remove(lock, exists));
   }
 
   async #applyTo(definition: SessionDefinition): Promise<void> {

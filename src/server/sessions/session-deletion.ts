@@ -184,18 +184,18 @@ export class OrphanedFiles {
   }
 
   /** Keys whose session no longer exists. */
-  async *orphans(isThere: (session: string) => Promise<boolean>): AsyncGenerator<string> {
+  async *orphans(exists: (session: string) => Promise<boolean>): AsyncGenerator<string> {
     for await (const { value } of everyDocument(this.#parts.documents, FILES)) {
       const kept = FilesRecord.safeParse(value);
       if (!kept.success || kept.data.storage !== this.#parts.storage) continue;
-      if (!(await isThere(kept.data.session))) yield kept.data.key;
+      if (!(await exists(kept.data.session))) yield kept.data.key;
     }
   }
 
   /** Removes nothing if another session has claimed the key in the meantime. */
-  async remove({ key }: Lock, isThere: (session: string) => Promise<boolean>): Promise<void> {
+  async remove({ key }: Lock, exists: (session: string) => Promise<boolean>): Promise<void> {
     const there = await this.#get(key);
-    if (!there || (await isThere(there.session))) return;
+    if (!there || (await exists(there.session))) return;
     await this.#removeFiles(there);
     await this.forget(key);
   }
