@@ -46,7 +46,7 @@ export interface Defaults extends TargetDefaults, ExecutorDefaults {
   readonly variables?: Variables | undefined;
   readonly agentKey: string | undefined;
   readonly python: string | undefined;
-  readonly toolFolders?: readonly string[] | undefined;
+  readonly toolFolders?: string[] | undefined;
   readonly unknownVariables?: readonly UnknownVariable[];
   /** The bearer token of an MCP server over HTTP. */
   readonly mcpToken?: string | undefined;

@@ -119,7 +119,13 @@ async function resolveOptions(options: ServerOptions): Promise<ResolvedOptions> 
   const dataDir = dataFolder(named);
   const environment = await loadConfigFor(dataDir);
   const location = storage ? locationOf(dataDir, storage) : resolveStorage({}, { ...environment, dataDir });
-  const settings = { ...given, ...location, packages: packages ?? resolvePackages({}, environment) };
+  const settings = {
+    ...given,
+    ...location,
+    python: given.python ?? environment.python,
+    toolFolders: given.toolFolders ?? environment.toolFolders,
+    packages: packages ?? resolvePackages({}, environment),
+  };
   const config = {
     ...resolveServerConfig(settings, environment.variables),
     ...{ host: '127.0.0.1', insecureHttp: false, advertise: undefined, tlsCert: undefined, tlsKey: undefined },

@@ -2,11 +2,11 @@
 
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { suggest } from '../lib/suggest.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { StorageLocation } from '../protocol/server-info.ts';
-import { resolveSetting } from './setting.ts';
+import { resolveSetting, type Setting } from './setting.ts';
 import { allSettings, settings } from './settings-table.ts';
 
 /** The source of packages. Defaults to PyPI. */
@@ -40,7 +40,7 @@ export interface ProcessConfig {
   /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by blanks), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
   readonly packages: PackageOptions;
   /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
-  readonly toolFolders: readonly string[] | undefined;
+  readonly toolFolders: string[] | undefined;
   /** CELLA_MCP_TOKEN: the token that clients of the MCP server must send. */
   readonly mcpToken: string | undefined;
   /** CELLA_URL, CELLA_TOKEN and CELLA_TOKEN_FILE: the server to use, and the token for it. */
@@ -63,8 +63,6 @@ export interface ProcessConfig {
   readonly noColor: boolean;
 }
 
-type Read = (variable: string) => string | undefined;
-
 /** The values of the config file, by variable name. */
 let configDefaults: Readonly<Record<string, string>> = {};
 
@@ -78,26 +76,32 @@ export function readProcessConfig(
   env: NodeJS.ProcessEnv = process.env,
   under: Readonly<Record<string, string>> = env === process.env ? configDefaults : {},
 ): ProcessConfig {
-  const read: Read = (variable) => env[variable] || under[variable] || undefined;
-  const dataDir = read('CELLA_DATA_DIR');
+  const variables = variablesOf((variable) => env[variable] || under[variable]);
+  const value = <T>(setting: Setting<T>) => resolveSetting(setting, undefined, variables);
+  const dataDir = value(settings.dataDir);
   return {
-    agentKey: read('CELLA_AGENT_KEY'),
+    agentKey: value(settings.agentKey),
     dataDir: dataDir === undefined ? join(dataHome(env), 'cella') : resolve(dataDir),
-    python: read('CELLA_PYTHON'),
-    executor: read('CELLA_EXECUTOR'),
-    image: read('CELLA_IMAGE'),
-    engine: read('CELLA_ENGINE') ?? (env.DOCKER_HOST || undefined),
-    storage: read('CELLA_STORAGE'),
-    redis: read('CELLA_REDIS'),
-    prefix: read('CELLA_PREFIX'),
-    packages: packagesOf(read),
-    toolFolders: list(read('CELLA_TOOLS'), delimiter)?.map((folder) => resolve(folder)),
-    mcpToken: read('CELLA_MCP_TOKEN'),
-    serverUrl: read('CELLA_URL'),
-    serverToken: read('CELLA_TOKEN'),
-    serverTokenFile: read('CELLA_TOKEN_FILE'),
-    configFile: read('CELLA_CONFIG'),
-    variables: variablesOf(read),
+    python: value(settings.python),
+    executor: variables.CELLA_EXECUTOR,
+    image: value(settings.image),
+    engine: value(settings.engine) ?? (env.DOCKER_HOST || undefined),
+    storage: variables.CELLA_STORAGE,
+    redis: value(settings.redis),
+    prefix: value(settings.prefix),
+    packages: {
+      index: value(settings.index),
+      extraIndexes: value(settings.extraIndex),
+      wheelFolders: value(settings.wheels),
+      noIndex: value(settings.noIndex),
+    },
+    toolFolders: value(settings.tools)?.map((folder) => resolve(folder)),
+    mcpToken: value(settings.mcpToken),
+    serverUrl: value(settings.url),
+    serverToken: value(settings.token),
+    serverTokenFile: value(settings.tokenFile),
+    configFile: value(settings.config),
+    variables,
     unknownVariables: unknownVariables(Object.keys(env)),
     runtimeDir: env.XDG_RUNTIME_DIR && isAbsolute(env.XDG_RUNTIME_DIR) ? env.XDG_RUNTIME_DIR : undefined,
     searchPath: env.PATH ?? '',
@@ -112,26 +116,13 @@ export function readNamespaceLimit(what: 'skills' | 'artifacts'): number {
   return resolveSetting(setting, undefined, readProcessConfig().variables);
 }
 
-function packagesOf(read: Read): ProcessConfig['packages'] {
-  const index = read('CELLA_INDEX');
-  const extraIndexes = list(read('CELLA_EXTRA_INDEX'), /\s+/);
-  const wheelFolders = list(read('CELLA_WHEELS'), delimiter);
-  return { index, extraIndexes, wheelFolders, noIndex: read('CELLA_NO_INDEX') === '1' || undefined };
-}
-
-function variablesOf(read: Read): Record<string, string> {
+function variablesOf(read: (variable: string) => string | undefined): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const { variable } of allSettings) {
-    const text = variable === undefined ? undefined : read(variable);
-    if (variable !== undefined && text !== undefined) found[variable] = text;
+  for (const { variable = '' } of allSettings) {
+    const text = read(variable);
+    if (text) found[variable] = text;
   }
   return found;
-}
-
-/** Undefined if the list is empty. */
-function list(text: string | undefined, separator: string | RegExp): string[] | undefined {
-  const parts = (text ?? '').split(separator).filter((part) => part !== '');
-  return parts.length === 0 ? undefined : parts;
 }
 
 /** The XDG standard says to ignore relative paths. */

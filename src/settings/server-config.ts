@@ -24,7 +24,7 @@ export interface ServerConfig extends Omit<Resolved<typeof serverSettings>, 'por
   readonly masterKey: { readonly current?: string | undefined; readonly old?: string | undefined };
 }
 
-/** Values of flags or options. Storage and packages are resolved before, as for every command. */
+/** Values of flags or options. Storage, packages, Python and tools are resolved before, as for every command. */
 export interface GivenServerConfig
   extends Given<typeof serverSettings>,
     StorageLocation,
@@ -39,8 +39,8 @@ export function resolveServerConfig(given: GivenServerConfig, variables: Variabl
     dataDir,
     redis,
     packages,
-    python: resolveSetting(settings.python, python, variables),
-    toolFolders: toolFolders ?? resolveSetting(settings.tools, undefined, variables),
+    python,
+    toolFolders,
     masterKey: {
       current: resolveSetting(settings.masterKey, masterKey, variables),
       old: resolveSetting(settings.oldMasterKey, undefined, variables),

@@ -76,8 +76,8 @@ async function resolveConfig(flags: StartFlags, defaults: Defaults): Promise<Ser
     ...givenSettings(serverSettings, flags),
     ...resolveStorage(flags, defaults),
     packages: resolvePackages(flags, defaults),
-    python: flags.python,
-    toolFolders: flags.tools,
+    python: flags.python ?? defaults.python,
+    toolFolders: flags.tools ?? defaults.toolFolders,
   };
   return resolveServerConfig(given, defaults.variables);
 }
