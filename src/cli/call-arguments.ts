@@ -1,5 +1,6 @@
 /** Parses typed arguments of tools and skills: name=value, by position, or one JSON object. */
 
+import { tryParseJson } from '../lib/json-scanner.ts';
 import type { PyValue } from '../protocol/py-values.ts';
 import { UsageError } from './command-errors.ts';
 
@@ -76,32 +77,24 @@ function parseValue(name: string, type: ArgumentType, text: string): PyValue {
       throw argumentError(name, 'true or false', text);
     case 'array':
     case 'object': {
-      const value = parseJson(text);
+      const value = tryParseJson(text);
       if (Array.isArray(value) ? type === 'array' : typeof value === 'object' && value !== null && type === 'object') {
         return value as PyValue;
       }
       throw argumentError(name, type === 'array' ? 'a list in JSON' : 'an object in JSON', text);
     }
+    // Every JSON value is a valid Python value. Most words are plain text.
     case 'any': {
-      const value = parseJson(text);
+      const value = tryParseJson(text);
       return value === undefined ? text : (value as PyValue);
     }
   }
 }
 
 function parseObject(text: string): Record<string, PyValue> {
-  const value = parseJson(text);
+  const value = tryParseJson(text);
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, PyValue>;
   throw new UsageError('--args is not a JSON object.', `Write it as in --args '{"name": "value"}'.`);
-}
-
-/** Undefined if the text is not JSON. Every JSON value is a valid Python value. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // most words are plain text
-  }
 }
 
 function argumentError(name: string, what: string, text: string): UsageError {

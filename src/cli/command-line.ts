@@ -2,8 +2,8 @@
 
 import { Command, CommanderError, Help } from 'commander';
 import { Exit, reportFailure, UsageError } from './command-errors.ts';
-import type { CommandContext } from './define-command.ts';
 import {
+  type CommandContext,
   type DefineCommand,
   type Done,
   defineCommand,

@@ -28,6 +28,13 @@ export class CommandOutput {
     if (!(await this.printJson(facts))) await this.terminal.outLines(text);
   }
 
+  /** Prints one line per row that has a text: its title and the text. */
+  async facts(facts: object, rows: readonly (readonly [title: string, text: string | undefined])[]): Promise<void> {
+    const width = Math.max(...rows.map(([title]) => title.length));
+    const lines = rows.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${escapeControls(text)}`] : []));
+    await this.result(facts, lines.join('\n'));
+  }
+
   async table(facts: object, columns: readonly Column[], rows: readonly (readonly string[])[]): Promise<void> {
     if (await this.printJson(facts)) return;
     const [titles = '', ...lines] = formatTable(columns, rows, this.terminal.columns);

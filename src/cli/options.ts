@@ -90,14 +90,19 @@ export function parseLimit(text: string): number {
   throw new InvalidArgumentError('It must be a whole number from 1 to 100.');
 }
 
-/** Parses seconds, rounded to milliseconds. */
-export function parseSeconds(text: string): number {
-  try {
-    return seconds.parse(text);
-  } catch (error) {
-    throw new InvalidArgumentError(messageOf(error));
-  }
+/** Parses a flag as a value of this type. */
+export function parserOf<T>(type: { parse(text: string): T }): (text: string) => T {
+  return (text) => {
+    try {
+      return type.parse(text);
+    } catch (error) {
+      throw new InvalidArgumentError(messageOf(error));
+    }
+  };
 }
+
+/** Parses seconds, rounded to milliseconds. */
+export const parseSeconds = parserOf(seconds);
 
 export function parseMegabytes(text: string): number {
   const megabytes = /^\d+$/.test(text) ? Number(text) : 0;

@@ -93,24 +93,14 @@ function givenAgentKey(flags: { readonly key?: string }, { agentKey }: Pick<Defa
 }
 
 export function sessionOptions(flags: SessionFlags, defaults: Defaults): OpenOptions {
-  const agentKey = givenAgentKey(flags, defaults);
-  const executor = toExecutorOptions(flags, defaults);
-  const python = flags.python ?? (bringsPython(executor) ? undefined : defaults.python);
-  const packages = resolvePackages(flags, defaults);
-  const toolFolders = flags.tools ?? defaults.toolFolders;
+  const target = namespacesOptions(flags, defaults);
   return {
-    agentKey,
-    python,
+    ...target,
     cwd: flags.cwd === undefined ? undefined : resolve(flags.cwd),
     limits: flags.memory === undefined ? undefined : { memoryMb: flags.memory },
-    packages,
-    toolFolders: toolFolders && [...toolFolders],
     syncDepsOnStart: flags.syncDeps,
     allowRuntimeDeps: flags.runtimeDeps === false ? false : undefined,
-    typed: explicitFlags(flags),
-    ...resolveTarget(flags, defaults),
-    ...executor,
-    sandbox: toSandboxOption(flags, executor),
+    sandbox: toSandboxOption(flags, target),
   };
 }
 

@@ -114,6 +114,17 @@ export function writeParameters(parameters: readonly ToolParameter[], { types = 
   return words.join(', ');
 }
 
+/** As in Python source. */
+export function writeSkillParameters(parameters: readonly SkillParameter[]): string {
+  const words = parameters.map(({ name, kind, annotation, default: preset }) => {
+    const stars = kind === 'var_positional' ? '*' : kind === 'var_keyword' ? '**' : '';
+    const typed = annotation === undefined ? `${stars}${name}` : `${stars}${name}: ${annotation}`;
+    if (preset === undefined) return typed;
+    return annotation === undefined ? `${typed}=${preset}` : `${typed} = ${preset}`;
+  });
+  return words.join(', ');
+}
+
 function writeDefault(preset: ToolParameter['default']): string {
   if (preset === undefined || preset === null) return 'None';
   return typeof preset === 'boolean' ? (preset ? 'True' : 'False') : JSON.stringify(preset);

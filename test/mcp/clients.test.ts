@@ -234,7 +234,7 @@ except KeyboardInterrupt:
     const skill = `greet_${transport}_${era}`;
     const source = 'async def run(name: str, loud=False):\n    return f"Hello {name}"';
     const created = await cella.call('create_skill', { name: skill, source, description: 'Welcomes a guest.' });
-    expect(textOf(created)).toBe(`Created skills.${skill}(name: str, loud = False): Welcomes a guest.`);
+    expect(textOf(created)).toBe(`Created skills.${skill}(name: str, loud=False): Welcomes a guest.`);
     expect(textOf(await cella.call('create_skill', { name: skill, source }))).toMatch(/^NAME_TAKEN: /);
     expect(textOf(await cella.call('search_skills', { query: 'welcome a guest' }))).toContain(`skills.${skill}(`);
     expect((await run(`skills.${skill}("Ada")`)).text).toBe("'Hello Ada'");

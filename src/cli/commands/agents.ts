@@ -6,8 +6,7 @@ import { settings } from '../../settings/settings-table.ts';
 import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls } from '../format.ts';
 import { addSettings, parseText } from '../options.ts';
 

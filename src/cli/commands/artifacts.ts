@@ -4,19 +4,18 @@ import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { Writable } from 'node:stream';
 import { Option } from 'commander';
 import { systemCode } from '../../lib/values.ts';
 import { type ArtifactFacts, type ArtifactInfo, isTextArtifact } from '../../protocol/namespace-models.ts';
 import type { ArtifactsApi } from '../../session/api.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, formatAgo, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addNamespaceFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';
 import { unreadable } from '../terminal/line-input.ts';
+import { writeTo } from '../terminal/terminal.ts';
 
 const NAME = 'name of the artifact';
 
@@ -146,7 +145,7 @@ export async function load(
         'Write it to a file with --out FILE, or pipe it: cella artifacts load NAME | PROGRAM.',
       );
     }
-    for await (const chunk of chunks) await write(terminal.stdout, chunk);
+    for await (const chunk of chunks) await writeTo(terminal.stdout, chunk);
     if (terminal.stdout.isTTY) await terminal.out('\n');
     return Exit.ok;
   }
@@ -199,10 +198,6 @@ async function writeFile(path: string, chunks: AsyncIterable<Uint8Array>): Promi
     if (!['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EROFS', 'ENOSPC'].includes(code)) throw error;
     throw new UsageError(`${path} cannot be written (${code}).`, 'Choose another file with --out.');
   }
-}
-
-function write(stream: Writable, bytes: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => stream.write(bytes, (error) => (error ? reject(error) : resolve())));
 }
 
 const help = {

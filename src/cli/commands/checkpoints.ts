@@ -6,8 +6,7 @@ import type { CheckpointCatalog, OpenOptions, StorageTarget } from '../backend/b
 import { Exit, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { type Column, formatTable } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, formatAgo, formatCount, formatLost, formatNames, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import {

@@ -20,6 +20,7 @@ import { wrapLines } from '../command-output.ts';
 import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
 import { addSetting } from '../options.ts';
 import { addStorageFlags, describeTarget } from '../target-options.ts';
+import { writeTo } from '../terminal/terminal.ts';
 
 export function addDoctor(define: DefineCommand, context: CommandContext, done: Done): void {
   const command = addStorageFlags(define(HELP));
@@ -131,7 +132,7 @@ export async function doctor(
       unknownVariables,
       warnings,
     };
-    await write(out, `${JSON.stringify(report)}\n`);
+    await writeTo(out, `${JSON.stringify(report)}\n`);
     return ok ? 0 : 1;
   }
   const coloured = out.isTTY === true && !options.noColor;
@@ -151,7 +152,7 @@ export async function doctor(
     '',
     ...flow(describeVerdict(machine.problem === undefined ? missing : ['Python'])).map((line) => paint('bold', line)),
   ];
-  await write(out, `${lines.join('\n')}\n`);
+  await writeTo(out, `${lines.join('\n')}\n`);
   return ok ? 0 : 1;
 }
 
@@ -208,10 +209,6 @@ function describe(layer: DoctorCheck & { required: boolean }, { width, screen }:
 function describeVerdict(missing: readonly string[]): string {
   if (missing.length === 0) return 'Sandboxed kernels can start here.';
   return `Sandboxed kernels cannot start here: ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing.`;
-}
-
-function write(out: ReportStream, text: string): Promise<void> {
-  return new Promise((resolve, reject) => out.write(text, (error) => (error ? reject(error) : resolve())));
 }
 
 interface DetectOptions {

@@ -1,7 +1,6 @@
 /** `cella mcp`: a Python kernel as the code interpreter of any MCP client. */
 
-import { InvalidArgumentError, Option } from 'commander';
-import { messageOf } from '../../lib/values.ts';
+import { Option } from 'commander';
 import type { ServeMcpOptions } from '../../mcp/serve-mcp.ts';
 import { port } from '../../settings/setting.ts';
 import { settings } from '../../settings/settings-table.ts';
@@ -10,7 +9,7 @@ import type { BackendSelector } from '../backend/local-backend.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
-import { addSetting, parseSeconds, parseText } from '../options.ts';
+import { addSetting, parserOf, parseSeconds, parseText } from '../options.ts';
 import { addRuntimeFlags, type SessionFlags, sessionOptions } from '../session-flags.ts';
 import { addTargetFlags } from '../target-options.ts';
 
@@ -41,7 +40,7 @@ export function addMcp(define: DefineCommand, context: CommandContext, done: Don
         'Packages:',
       ),
     )
-    .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parsePort)
+    .option('--http <port>', 'serve streamable HTTP on 127.0.0.1 instead of stdin and stdout', parserOf(port))
     .option('--token-file <path>', 'file with the bearer token for --http, readable only by its owner', parseText)
     .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
 }
@@ -106,14 +105,6 @@ function requestOf(flags: McpFlags, context: CommandContext): McpRequest {
     timeoutMs: flags.timeout ?? DEFAULT_TIMEOUT_MS,
     http: http === undefined ? undefined : { port: http, tokenFile },
   };
-}
-
-function parsePort(text: string): number {
-  try {
-    return port.parse(text);
-  } catch (error) {
-    throw new InvalidArgumentError(messageOf(error));
-  }
 }
 
 const HELP = `

@@ -10,7 +10,7 @@ import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import type { LockOwner } from '../../storage/contract.ts';
 import { Exit } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
-import { escapeControls, formatCount, formatDuration, formatTime } from '../format.ts';
+import { formatCount, formatDuration, formatTime } from '../format.ts';
 
 /** Repeatedly checks a data folder. */
 interface FolderWatch extends AsyncDisposable {
@@ -51,7 +51,7 @@ export async function status(dataDir: string, report: CommandOutput): Promise<nu
     case 'answers': {
       await using client = running.client;
       const status = await client.server.status();
-      await report.result({ running: true, ...status }, describeStatus(status).join('\n'));
+      await report.facts({ running: true, ...status }, describeStatus(status));
       return Exit.ok;
     }
     case 'silent': {
@@ -67,9 +67,9 @@ export async function status(dataDir: string, report: CommandOutput): Promise<nu
   }
 }
 
-function describeStatus(status: ServerStatus): string[] {
+function describeStatus(status: ServerStatus): readonly (readonly [string, string])[] {
   const { kernels, executions, sessions } = status;
-  const facts: readonly (readonly [string, string])[] = [
+  return [
     ['state', status.draining ? 'draining' : 'running'],
     ['address', status.url],
     ['data', status.dataDir],
@@ -81,7 +81,6 @@ function describeStatus(status: ServerStatus): string[] {
     ['kernels', `${kernels.live} of ${kernels.most} live`],
     ['cells', `${executions.running} running, ${executions.queued} queued`],
   ];
-  return facts.map(([title, text]) => `${title.padEnd(9)} ${escapeControls(text)}`);
 }
 
 interface StopRequest {

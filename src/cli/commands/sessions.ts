@@ -14,7 +14,7 @@ import { type CommandContext, type DefineCommand, type Done, defineCommand } fro
 import { escapeControls, formatAgo, formatTime, keepColours } from '../format.ts';
 import { collect, parseText } from '../options.ts';
 import { addJsonServerFlags, addServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
-import type { CliTerminal, TerminalInput, TerminalOutput } from '../terminal/terminal.ts';
+import { type CliTerminal, type TerminalInput, type TerminalOutput, writeTo } from '../terminal/terminal.ts';
 
 interface ListFlags extends JsonServerFlags {
   readonly label?: readonly string[];
@@ -151,9 +151,7 @@ async function show(client: Client, name: string, report: CommandOutput): Promis
     ['created', formatTime(createdAt)],
     ['settings changed', formatTime(updatedAt)],
   ];
-  const width = Math.max(...facts.map(([title]) => title.length));
-  const lines = facts.flatMap(([title, text]) => (text ? [`${title.padEnd(width)}  ${escapeControls(text)}`] : []));
-  await report.result(session, lines.join('\n'));
+  await report.facts(session, facts);
   return Exit.ok;
 }
 
@@ -271,7 +269,7 @@ export async function exec(
   await using remote = await session.terminal({ ...sizeOf(stdout), argv: argv.length === 0 ? undefined : argv });
   using _connected = connectTerminals(remote, stdin, stdout);
   signal.addEventListener('abort', () => void remote.close(), { once: true });
-  for await (const chunk of remote.output) await written(stdout, chunk);
+  for await (const chunk of remote.output) await writeTo(stdout, chunk);
   return codeOf(await remote.exited);
 }
 
@@ -297,10 +295,6 @@ function connectTerminals(remote: Terminal, stdin: TerminalInput, stdout: Termin
 
 function sizeOf({ columns, rows }: TerminalOutput): TerminalSize {
   return { cols: Math.min(columns || 80, MAX_SIZE), rows: Math.min(rows || 24, MAX_SIZE) };
-}
-
-function written(stdout: TerminalOutput, chunk: Uint8Array): Promise<void> {
-  return new Promise((resolve, reject) => stdout.write(chunk, (error) => (error ? reject(error) : resolve())));
 }
 
 /** 128 plus the signal's number, as in a shell. */

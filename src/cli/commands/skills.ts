@@ -1,7 +1,7 @@
 /** `cella skills`: Python functions that code saves for later. */
 
 import type { Command } from 'commander';
-import type { SkillInfo, SkillParameter } from '../../protocol/namespace-models.ts';
+import { type SkillInfo, writeSkillParameters } from '../../protocol/namespace-models.ts';
 import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { SkillsApi } from '../../session/api.ts';
 import type { OpenOptions } from '../backend/backend.ts';
@@ -11,8 +11,7 @@ import { tagCell } from '../chat/code-commands.ts';
 import { Exit, exitCodeOf, UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, formatAgo, paragraph } from '../format.ts';
 import { parseLimit, parseSeconds, parseText } from '../options.ts';
 import {
@@ -117,7 +116,7 @@ export async function show(skills: SkillsApi, name: string, report: CommandOutpu
   const skill = await skills.get(name);
   if (await report.printJson({ skill })) return Exit.ok;
   const { terminal } = report;
-  await terminal.errLines(`${skill.name}(${parametersToText(skill)})`, 'bold');
+  await terminal.errLines(`${skill.name}(${escapeControls(writeSkillParameters(skill.parameters))})`, 'bold');
   if (skill.description !== '') await terminal.errLines(paragraph(skill.description), 'dim');
   await terminal.outLines(skill.source);
   return Exit.ok;
@@ -136,7 +135,10 @@ async function create(
   report: CommandOutput,
 ): Promise<number> {
   const made = await skills.create(skill, { replace });
-  await report.success({ skill: made }, `Created the skill ${made.name}(${parametersToText(made)}).`);
+  await report.success(
+    { skill: made },
+    `Created the skill ${made.name}(${escapeControls(writeSkillParameters(made.parameters))}).`,
+  );
   return Exit.ok;
 }
 
@@ -148,19 +150,12 @@ export async function remove(skills: SkillsApi, name: string, report: CommandOut
 
 function toRow(skill: SkillInfo): string[] {
   const name = skill.shared ? `${skill.name} (shared)` : skill.name;
-  return [name, parametersToText(skill), formatAgo(skill.updatedAt), firstLine(skill.description)];
-}
-
-/** As written in the source. */
-function parametersToText({ parameters }: Pick<SkillInfo, 'parameters'>): string {
-  return escapeControls(parameters.map(parameterToText).join(', '));
-}
-
-function parameterToText({ name, kind, annotation, default: preset }: SkillParameter): string {
-  const stars = kind === 'var_positional' ? '*' : kind === 'var_keyword' ? '**' : '';
-  const typed = annotation === undefined ? `${stars}${name}` : `${stars}${name}: ${annotation}`;
-  if (preset === undefined) return typed;
-  return annotation === undefined ? `${typed}=${preset}` : `${typed} = ${preset}`;
+  return [
+    name,
+    escapeControls(writeSkillParameters(skill.parameters)),
+    formatAgo(skill.updatedAt),
+    firstLine(skill.description),
+  ];
 }
 
 interface SkillRunRequest {

@@ -9,8 +9,7 @@ import { parseArguments } from '../call-arguments.ts';
 import { Exit } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
-import type { CommandContext } from '../define-command.ts';
-import { type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
 import { escapeControls, firstLine, paragraph } from '../format.ts';
 import { parseLimit, parseText } from '../options.ts';
 import {

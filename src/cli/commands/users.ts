@@ -103,7 +103,7 @@ async function list(client: Client, report: CommandOutput): Promise<number> {
 
 async function show(client: Client, name: string, report: CommandOutput): Promise<number> {
   const user = await client.users.get(name);
-  await report.result(user, linesOf(user).join('\n'));
+  await report.facts(user, factsOf(user));
   return Exit.ok;
 }
 
@@ -127,7 +127,7 @@ async function update(client: Client, name: string, flags: UserFlags, report: Co
     );
   }
   const user = await client.users.update(id, { role, quotas });
-  await report.success(user, linesOf(user).join('\n'));
+  await report.facts(user, factsOf(user));
   return Exit.ok;
 }
 
@@ -168,8 +168,8 @@ async function login(client: Client, name: string | undefined, url: string, repo
   return Exit.ok;
 }
 
-function linesOf({ id, name, role, disabled, quotas, createdAt }: User): string[] {
-  const facts: readonly (readonly [string, string])[] = [
+function factsOf({ id, name, role, disabled, quotas, createdAt }: User): readonly (readonly [string, string])[] {
+  return [
     ['name', name],
     ['id', id],
     ['role', role],
@@ -177,7 +177,6 @@ function linesOf({ id, name, role, disabled, quotas, createdAt }: User): string[
     ['quotas', quotasToText(quotas) || 'those of the server'],
     ['created', formatTime(createdAt)],
   ];
-  return facts.map(([title, text]) => `${title.padEnd(7)} ${escapeControls(text)}`);
 }
 
 interface QuotaFlags {

@@ -32,6 +32,11 @@ const AS_USUAL = '\u001b[?47l\u001b7\u001b[r\u001b8\u001b[0m\u000f\u001b(B\u001b
 /** How long an ending command waits for the reader of its output. */
 const WRITE_TIMEOUT_MS = 500;
 
+/** Resolves when the stream has taken the data. */
+export function writeTo(stream: NodeJS.WritableStream, data: string | Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => stream.write(data, (error) => (error ? reject(error) : resolve())));
+}
+
 class Sink {
   readonly stream: TerminalOutput;
   readonly #line: { text: string };
@@ -54,7 +59,7 @@ class Sink {
 
   write(text: string): Promise<void> {
     this.note(text);
-    return new Promise((resolve, reject) => this.stream.write(text, (error) => (error ? reject(error) : resolve())));
+    return writeTo(this.stream, text);
   }
 }
 

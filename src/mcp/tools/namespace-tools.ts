@@ -5,9 +5,9 @@ import { z } from 'zod';
 import {
   type DepsResult,
   type SkillInfo,
-  type SkillParameter,
   type ToolInfo,
   writeParameters,
+  writeSkillParameters,
 } from '../../protocol/namespace-models.ts';
 import type { SessionApi, WorkOptions } from '../../session/api.ts';
 import type { McpBackend } from '../mcp-backend.ts';
@@ -209,16 +209,11 @@ export function registerSkills({ server, backend }: ToolContext): void {
 type SkillSummary = z.infer<typeof Skill>;
 
 function toSkillSummary({ name, description, parameters }: SkillInfo): SkillSummary {
-  return { call: `skills.${name}(${parameters.map(word).join(', ')})`, description: truncateDescription(description) };
+  return { call: `skills.${name}(${writeSkillParameters(parameters)})`, description: truncateDescription(description) };
 }
 
 function toLine({ call, description }: SkillSummary): string {
   return description === '' ? call : `${call}: ${description}`;
-}
-
-function word({ name, kind, annotation, default: preset }: SkillParameter): string {
-  const stars = kind === 'var_positional' ? '*' : kind === 'var_keyword' ? '**' : '';
-  return `${stars}${name}${annotation === undefined ? '' : `: ${annotation}`}${preset === undefined ? '' : ` = ${preset}`}`;
 }
 
 const Tools = z.object({

@@ -1,6 +1,5 @@
 /** The artifacts of a storage: bytes of any size by name, for host callers and for kernels. */
 
-import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactFacts, type ArtifactInfo, checkName } from '../../protocol/namespace-models.ts';
 import type { ArtifactReader, ArtifactStore, ArtifactWriter, Page } from '../../storage/contract.ts';
@@ -131,15 +130,12 @@ function notFound(name: string): CellaError {
   });
 }
 
-/** Writes one artifact, in order and within the size limit. */
+/** Writes one artifact within the size limit. The writer of the store orders the writes, and refuses all after a failed one. */
 class BoundedWriter implements ArtifactWriter {
   readonly #name: string;
   readonly #writer: ArtifactWriter;
   readonly #limitBytes: number;
   #written = 0;
-  /** Concurrent writes wait for each other, so that the bytes are in the order of the calls. */
-  readonly #queue = new SerialQueue();
-  #failure: unknown;
 
   constructor(name: string, writer: ArtifactWriter, limitBytes: number) {
     this.#name = name;
@@ -149,14 +145,7 @@ class BoundedWriter implements ArtifactWriter {
 
   write(bytes: Uint8Array): Promise<void> {
     this.#written += bytes.length;
-    const tooLarge = this.#written > this.#limitBytes;
-    return this.#next(async () => {
-      if (tooLarge) {
-        await this.#writer.abort();
-        throw this.#tooLarge();
-      }
-      await this.#writer.write(bytes);
-    });
+    return this.#next(() => this.#writer.write(bytes));
   }
 
   finish(facts: ArtifactFacts): Promise<ArtifactInfo> {
@@ -164,29 +153,18 @@ class BoundedWriter implements ArtifactWriter {
   }
 
   abort(): Promise<void> {
-    return this.#queue.run(() => this.#writer.abort());
+    return this.#writer.abort();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.abort();
   }
 
-  /** After a failure, no further write succeeds, so that the artifact has no gap. */
-  #next<T>(work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(async () => {
-      if (this.#failure !== undefined) throw this.#failure;
-      try {
-        return await work();
-      } catch (error) {
-        this.#failure = error;
-        throw error;
-      }
-    });
-  }
-
-  #tooLarge(): CellaError {
+  async #next<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#written <= this.#limitBytes) return await work();
+    await this.#writer.abort();
     const message = `The artifact ${JSON.stringify(this.#name)} is larger than the limit of ${this.#limitBytes} bytes.`;
-    return new CellaError('ARTIFACT_TOO_LARGE', message, {
+    throw new CellaError('ARTIFACT_TOO_LARGE', message, {
       details: { name: this.#name, limitBytes: this.#limitBytes },
     });
   }

@@ -326,19 +326,11 @@ function checkDescription(given = ''): string {
   return description;
 }
 
-interface SkillCalls {
-  list(): Promise<SkillInfo[]>;
-  get(name: string): Promise<Skill>;
-  search(query: string, options: { readonly limit?: number }): Promise<SkillInfo[]>;
-  create(skill: NewSkill): Promise<SkillInfo>;
-  delete(name: string): Promise<void>;
-}
-
 const Named = z.strictObject({ name: z.string() });
 const Search = z.strictObject({ query: z.string(), limit: z.int().min(1).max(100).default(5) });
 const Create = z.strictObject({ name: z.string(), source: z.string(), description: z.string().nullable() });
 
-function skillMethods(skills: SkillCalls): HostMethods {
+function skillMethods(skills: Skills): HostMethods {
   return {
     'skills.list': hostMethod(PageRequest, async ({ after, limit }) => {
       const rest = (await skills.list()).filter(({ name }) => name > after);
