@@ -1,27 +1,19 @@
 /** Parses JSON that Cella itself wrote, in slices, so that a large text does not block the event loop. */
 
-import { setImmediate as turn } from 'node:timers/promises';
+import { inTurns } from './event-loop.ts';
 import { setEntry } from './values.ts';
 
 /** Texts of up to this many bytes are parsed in one step. */
 const SMALL = 128 * 1024;
 /** How many bytes of a long string are read at a time. */
 const SLICE = 64 * 1024;
-/** How many parts are read between two checks of the clock. */
+/** How many parts are read before other work may run. */
 const PARTS = 500;
-/** How long the parser may run before other work gets a turn. */
-const TURN_MS = 8;
 
 /** Trusts the grammar of a large text without checking it. */
 export async function parseOwnJson(text: Buffer, small = SMALL): Promise<unknown> {
   if (text.length <= small) return JSON.parse(text.toString());
-  const reader = new OwnJsonReader(text);
-  const work = reader.value();
-  for (;;) {
-    const step = work.next();
-    if (step.done) return step.value;
-    await reader.pause();
-  }
+  return await inTurns(new OwnJsonReader(text).value());
 }
 
 const [QUOTE, BACKSLASH, LETTER_U, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [
@@ -32,20 +24,14 @@ class OwnJsonReader {
   readonly #text: Buffer;
   #at = 0;
   #parts = 0;
-  #since = performance.now();
 
   constructor(text: Buffer) {
     this.#text = text;
   }
 
-  async pause(): Promise<void> {
-    await turn();
-    this.#since = performance.now();
-  }
-
-  /** Yields at points where it may pause. */
-  *value(): Generator<void, unknown, undefined> {
-    if (this.#isTime()) yield;
+  /** Yields where other work may run. */
+  *value(): Generator<undefined, unknown> {
+    if (++this.#parts % PARTS === 0) yield;
     const first = this.#text[this.#at];
     if (first === QUOTE) return yield* this.#string();
     if (first === OPEN_LIST) {
@@ -77,7 +63,7 @@ class OwnJsonReader {
     return false;
   }
 
-  *#string(): Generator<void, string, undefined> {
+  *#string(): Generator<undefined, string> {
     const slices: string[] = [];
     let from = this.#at + 1;
     for (let at = from; ; ) {
@@ -89,18 +75,10 @@ class OwnJsonReader {
         from = at;
         this.#at = at + 1;
         if (ends) return slices.length === 1 ? (slices[0] ?? '') : slices.join('');
-        this.#parts = PARTS;
-        if (this.#isTime()) yield;
+        yield;
       }
       at += byte !== BACKSLASH ? 1 : this.#text[at + 1] === LETTER_U ? 6 : 2;
     }
-  }
-
-  #isTime(): boolean {
-    this.#parts += 1;
-    if (this.#parts < PARTS) return false;
-    this.#parts = 0;
-    return performance.now() - this.#since > TURN_MS;
   }
 
   #isEnd(): boolean {

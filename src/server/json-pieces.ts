@@ -1,22 +1,21 @@
 /** Writes untrusted values as JSON, in slices, so that a large value does not block the event loop. */
 
-import { setImmediate as turn } from 'node:timers/promises';
+import { inTurns, ownTurn } from '../lib/event-loop.ts';
 import { PyObject, type PyValue, valueToWire, type WireValue } from '../protocol/py-values.ts';
 
-/** Up to here, in characters and parts together, it is written at once. */
+/** Smaller values are written in one step. Characters and parts count the same. */
 const SMALL = 128 * 1024;
-/** How much of a long text is written at a time, and how much JSON makes a piece. */
+/** Characters of a long text that are written in one step. */
 const SLICE = 64 * 1024;
+/** Characters of JSON in a piece. */
 const PIECE = 256 * 1024;
-/** How many parts are written between two looks at the clock: small parts take long before they make a piece. */
+/** How many parts are written before other work may run. */
 const PARTS = 500;
-/** How long writing may take before other work gets a turn. */
-const TURN_MS = 8;
 
-/** One text, or the bytes of a long one in pieces. */
+/** Large JSON is kept as bytes, in pieces. */
 export type JsonText = string | readonly Buffer[];
 
-/** A large value in place of itself: it is written once, however often it is a part of something. */
+/** Stands for a large value, as JSON that is written only once. */
 export class JsonPieces {
   readonly pieces: readonly Buffer[];
 
@@ -24,35 +23,35 @@ export class JsonPieces {
     this.pieces = pieces;
   }
 
-  /** For callers that do not know this class and need the value itself. */
+  /** For `JSON.stringify`, and for callers that need the value. */
   toJSON(): unknown {
     return JSON.parse(Buffer.concat([...this.pieces]).toString());
   }
 }
 
-/** What `JSON.stringify` gives for plain data: objects, lists, texts, numbers, booleans, null, and `toJSON` as a whole. */
+/** Same text as `JSON.stringify` for plain data: objects, lists, texts, numbers, booleans, null and objects with `toJSON`. */
 export async function jsonText(value: unknown, small = SMALL): Promise<JsonText> {
-  return weigh(value, small) >= 0 ? JSON.stringify(value) : await written(value, { wire: false });
+  return weigh(value, small) >= 0 ? JSON.stringify(value) : await writeInTurns(value, { wire: false });
 }
 
-/** The same, but of what is longer than `most` characters only the beginning, which is longer, too. */
+/** Like `jsonText`, but cut off shortly after `most` characters. A cut text is longer than `most`. */
 export async function jsonBeginning(value: unknown, most: number, small = SMALL): Promise<string> {
   const text = await jsonText(value, small);
   if (typeof text === 'string') return text.length > most ? text.slice(0, most + 1) : text;
-  // A character has three bytes at most. One that is cut is left out.
+  // A UTF-16 unit takes at most three bytes. The decoder drops an incomplete character at the end.
   const bytes = Buffer.concat([...text]).subarray(0, 3 * (most + 1));
   return new TextDecoder().decode(bytes, { stream: true }).slice(0, most + 1);
 }
 
-/** As `valueToWire`, but for a large value its JSON. */
+/** Like `valueToWire`, but returns the JSON of a large value. */
 export async function toWireInSlices(value: PyValue, small = SMALL): Promise<WireValue | JsonPieces> {
-  return weigh(value, small) >= 0 ? valueToWire(value) : new JsonPieces(await written(value, { wire: true }));
+  return weigh(value, small) >= 0 ? valueToWire(value) : new JsonPieces(await writeInTurns(value, { wire: true }));
 }
 
-async function written(value: unknown, how: { readonly wire: boolean }): Promise<readonly Buffer[]> {
-  await turn();
+async function writeInTurns(value: unknown, { wire }: { readonly wire: boolean }): Promise<readonly Buffer[]> {
+  await ownTurn();
   const writer = new Writer();
-  for (const _pause of write(value, writer, how.wire)) await writer.pause();
+  await inTurns(write(value, writer, wire));
   return writer.end();
 }
 
@@ -61,12 +60,12 @@ export function jsonBytes(text: JsonText): number {
   return text.reduce((total, piece) => total + piece.length, 0);
 }
 
-/** Whether its JSON has more than so many characters. Of a large value only a part is looked at. */
+/** Whether the JSON is longer than `most` characters. Visits only as much of the value as needed. */
 export function isJsonLonger(value: unknown, most: number): boolean {
   return weigh(value, most) < 0 || (JSON.stringify(value)?.length ?? 0) > most;
 }
 
-/** What is left of `room`; negative, without a look at the rest, where it is not enough. */
+/** What is left of `room` after the value. Stops as soon as it is negative. */
 function weigh(value: unknown, room: number): number {
   if (typeof value === 'string') return room - value.length;
   if (typeof value !== 'object' || value === null) return room - 1;
@@ -91,9 +90,8 @@ class Writer {
   readonly #pieces: Buffer[] = [];
   #text = '';
   #parts = 0;
-  #since = performance.now();
 
-  /** Returns true if other work should get a turn. */
+  /** Returns true if other work may run now. */
   add(text: string): boolean {
     this.#text += text;
     this.#parts += 1;
@@ -102,7 +100,7 @@ class Writer {
       this.#text = '';
     } else if (this.#parts < PARTS) return false;
     this.#parts = 0;
-    return performance.now() - this.#since > TURN_MS;
+    return true;
   }
 
   addPieces(pieces: readonly Buffer[]): void {
@@ -111,19 +109,14 @@ class Writer {
     this.#text = '';
   }
 
-  async pause(): Promise<void> {
-    await turn();
-    this.#since = performance.now();
-  }
-
   end(): readonly Buffer[] {
     this.#pieces.push(Buffer.from(this.#text));
     return this.#pieces;
   }
 }
 
-/** Yields at points where it may pause. `wire`: writes the form of `valueToWire`. */
-function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void, undefined> {
+/** Yields where other work may run. `wire`: writes Python values as `valueToWire` does. */
+function* write(value: unknown, to: Writer, wire: boolean): Generator<undefined, void> {
   if (typeof value === 'string' && value.length > SLICE) yield* writeLong(value, to);
   else if (value instanceof JsonPieces) to.addPieces(value.pieces);
   else if (Array.isArray(value)) {
@@ -148,14 +141,14 @@ function* write(value: unknown, to: Writer, wire: boolean): Generator<void, void
   } else if (to.add(JSON.stringify(value))) yield;
 }
 
-/** What JSON has no word for. */
+/** Whether JSON has no form for it. */
 function isSpecial(value: unknown): value is PyValue {
   if (typeof value === 'number') return !Number.isFinite(value) || Object.is(value, -0);
   return typeof value === 'bigint' || value instanceof Uint8Array || value instanceof PyObject;
 }
 
-/** A pair of surrogates is never cut: each half alone would be written as an escape. */
-function* writeLong(text: string, to: Writer): Generator<void, void, undefined> {
+/** Never cuts between the halves of a surrogate pair: JSON.stringify would escape each half. */
+function* writeLong(text: string, to: Writer): Generator<undefined, void> {
   to.add('"');
   for (let from = 0; from < text.length; ) {
     let end = Math.min(text.length, from + SLICE);

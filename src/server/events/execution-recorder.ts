@@ -1,6 +1,6 @@
 /** Turns the events of an execution, and background events, into log events. Large ones become files that an event names. */
 
-import { setImmediate as turn } from 'node:timers/promises';
+import { ownTurn } from '../../lib/event-loop.ts';
 import {
   type BackgroundEvent,
   type Bundle,
@@ -28,7 +28,7 @@ export interface RecordLimits {
   readonly fileBytes: number;
 }
 
-/** Converting the value of a longer one may take a while. */
+/** Converting the value of a result with a longer repr may take a while. */
 const LONG_REPR = 16 * 1024;
 
 type StreamOutput = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
@@ -140,8 +140,8 @@ export class ExecutionRecorder implements AsyncDisposable {
 /** Like `resultToWire`, with large values as pieces of JSON. */
 async function wireOf(result: ResultEvent): Promise<ExecutionResult> {
   const { value, data, displays, ...rest } = result;
-  // Parsing it took long: let others run first.
-  if ((rest.repr?.length ?? 0) > LONG_REPR) await turn();
+  // Parsing the frame has used up this turn of the event loop.
+  if ((rest.repr?.length ?? 0) > LONG_REPR) await ownTurn();
   const wire = resultToWire({ ...rest, displays: [] });
   if (value !== undefined) wire.value = await toWireInSlices(value);
   if (data !== undefined) wire.data = await bundleOf(data);
