@@ -69,23 +69,12 @@ export class SessionManager implements AsyncDisposable {
   #again: NodeJS.Timeout | undefined;
 
   private constructor(options: SessionManagerOptions) {
-    const {
-      admit,
-      storage,
-      dataDir,
-      session: given,
-      pool,
-      idleMs,
-      elsewhere,
-      refused,
-      ...limits
-    } = checkSessionManagerOptions(options);
+    const { admit, session: given, pool, idleMs, elsewhere, refused, ...shared } = checkSessionManagerOptions(options);
+    const { storage, dataDir } = shared;
     const session = { ...given, folderLinks: 'refused' } as const;
     this.#services = {
-      storage,
-      dataDir,
+      ...shared,
       session,
-      ...limits,
       pool: new KernelPool({ ...pool, idleMs, reservedKeys: true, session: { ...session, dataDir, storage } }),
       counters: this.#counters,
       queuedBytes: new ByteLimit(MOST_QUEUED_BYTES, 'Queued and running code and prompts'),

@@ -16,10 +16,8 @@ import type { SessionOptions } from '../../session/session-options.ts';
 import { serverDefaults } from '../../settings/server-config.ts';
 import type { Storage } from '../../storage/contract.ts';
 import type { AuditLog } from '../access/audit-log.ts';
-import type { RecordLimits } from '../events/execution-recorder.ts';
 import type { ByteLimit } from '../request-limits.ts';
 import type { TurnRunner } from '../turns/session-turns.ts';
-import type { IdempotencyLimits } from './idempotency.ts';
 import type { ServerSession } from './server-session.ts';
 import type { SessionDefinition } from './session-definitions.ts';
 import type { OrphanedFiles } from './session-deletion.ts';
@@ -68,31 +66,8 @@ export interface OutputContent {
   read(options?: { readonly offset?: number }): AsyncIterable<Uint8Array>;
 }
 
-export interface SessionMetrics {
-  readonly pool: PoolMetrics;
-  readonly running: number;
-  readonly queued: number;
-  /** Kernels that were reset or restarted by a caller. */
-  readonly restarts: number;
-  /** By status, or `failed` or `interrupted`. */
-  readonly executions: Readonly<Record<string, number>>;
-  /** Turns of agents, by status. */
-  readonly turns: Readonly<Record<string, number>>;
-  readonly events: number;
-  readonly eventsLost: number;
-  readonly appendFailures: number;
-  readonly readers: number;
-}
-
-/** How much of a session's log is kept. */
-interface RetentionLimits {
-  /** 0 means no limit, here and below. */
-  readonly maxAgeMs: number;
-  /** Of the events of one session, as JSON. */
-  readonly maxBytes: number;
-  /** Of the output files of one session. */
-  readonly maxFileBytes: number;
-}
+/** The counters of this process, and those of its kernels. */
+export type SessionMetrics = Readonly<Omit<Counters, 'onEnded'>> & { readonly pool: PoolMetrics };
 
 const KB = 1024;
 const MB = 1024 * KB;
@@ -103,7 +78,7 @@ const count = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 const { retention, flushResults } = serverDefaults;
 
-const SessionManagerLimits = z.strictObject({
+const SessionManagerLimits = z.object({
   pool: PoolLimits.omit({ idleMs: true }).prefault({}),
   /** Idle kernels are hibernated after this long; 0 means never. */
   idleMs: PoolLimits.shape.idleMs,
@@ -119,11 +94,13 @@ const SessionManagerLimits = z.strictObject({
     .prefault({}),
   /** How long Idempotency-Keys are kept, and how many per session. */
   requests: z.strictObject({ maxAgeMs: count.default(DAY_MS), maxCount: count.default(1000) }).prefault({}),
-  /** How much of each session's log is kept; 0 means all. */
+  /** How much of each session's log and of its output files is kept; 0 means all. */
   retention: z
     .strictObject({
       maxAgeMs: count.default(retention.maxAgeMs),
+      /** Of the events, as JSON. */
       maxBytes: count.default(retention.maxBytes),
+      /** Of the output files. */
       maxFileBytes: count.default(retention.maxFileBytes),
     })
     .prefault({}),
@@ -163,60 +140,27 @@ export type SessionManagerOptions = z.input<typeof SessionManagerLimits> & {
 };
 
 export function checkSessionManagerOptions(options: SessionManagerOptions) {
-  const {
-    storage,
-    dataDir,
-    session = {},
-    elsewhere,
-    leftovers,
-    agents,
-    refused,
-    admit,
-    onLeftover = () => {},
-    ...limits
-  } = options;
-  return {
-    elsewhere,
-    leftovers,
-    agents,
-    refused,
-    admit,
-    onLeftover,
-    storage,
-    dataDir: dataFolder(dataDir),
-    session,
-    ...parseOptions(SessionManagerLimits, limits),
-  };
+  const { dataDir, session = {}, onLeftover = () => {} } = options;
+  const limits = parseOptions(SessionManagerLimits, options);
+  return { ...options, ...limits, session, onLeftover, dataDir: dataFolder(dataDir) };
 }
+
+type CheckedOptions = ReturnType<typeof checkSessionManagerOptions>;
+/** Only the session manager uses these itself. */
+type ManagerOptions = 'admit' | 'elsewhere' | 'idleMs' | 'pool' | 'refused' | 'session';
 
 type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>>;
 
-export interface SessionServices {
+/** What all sessions of a server share. */
+export interface SessionServices extends Readonly<Omit<CheckedOptions, ManagerOptions>> {
   readonly pool: KernelPool;
-  readonly storage: Storage;
-  readonly dataDir: string;
   /** Defaults of every session. */
   readonly session: NonNullable<SessionManagerOptions['session']> & { readonly folderLinks: 'refused' };
-  /** Set if other servers share the storage but not the data folder. */
-  readonly leftovers: OrphanedFiles | undefined;
   readonly counters: Counters;
   /** Of code and prompts that wait or run, by the user who sent them. */
   readonly queuedBytes: ByteLimit;
-  readonly limits: RecordLimits;
-  readonly requests: IdempotencyLimits;
-  readonly retention: RetentionLimits;
-  /** Whether a result is flushed to disk before callers get it. */
-  readonly flushResults: boolean;
-  /** How often open sessions are trimmed. */
-  readonly sweepEveryMs: number;
-  /** Sessions are closed after this time without use. */
-  readonly closeAfterMs: number;
-  /** Runs the turns of agents; undefined if this server has none. */
-  readonly agents: TurnRunner | undefined;
   /** Whether the server is shutting down: nothing new starts. */
   readonly draining: () => boolean;
-  /** Called for leftovers of earlier sessions that could not be removed. */
-  readonly onLeftover: OnFailure;
   /** The current version of a definition. Throws `NOT_FOUND` if it was deleted meanwhile. */
   readonly refetch: (definition: SessionDefinition) => Promise<SessionDefinition>;
   /** The callbacks of a session's kernels. */
@@ -229,6 +173,7 @@ export interface SessionServices {
   readonly onOwnershipLost: (session: ServerSession) => void;
 }
 
+/** What a server has counted since it started. */
 export interface Counters {
   events: number;
   eventsLost: number;
@@ -238,7 +183,7 @@ export interface Counters {
   queued: number;
   /** Kernels that were reset or restarted by a caller. */
   restarts: number;
-  /** By status. */
+  /** By status, or `failed` or `interrupted`. */
   readonly executions: Record<string, number>;
   /** Turns of agents, by status. */
   readonly turns: Record<string, number>;
