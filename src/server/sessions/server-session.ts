@@ -231,13 +231,23 @@ export class ServerSession {
   /** The folder of its files on the host; undefined if no kernel has made it yet. Starts no kernel. */
   async workspace(): Promise<FilesRoot | undefined> {
     this.#ending.checkOpen();
-    return this.#lease.session?.files ?? (await offlineWorkspace(this.#services, this.definition));
+    const { key: agentKey, session: known } = this.#lease;
+    if (known) return known.files;
+    const { storage, dataDir, session } = this.#services;
+    const { settings, folderIds } = this.definition;
+    const { cwd, executor, sandbox } = { ...session, ...settings };
+    const place = { agentKey, cwd, executor, sandbox, dataDir, folderLinks: session.folderLinks, folderIds };
+    return await findWorkspace(place, storage.records);
   }
 
   /** The cells that it has run, oldest first. Starts no kernel. */
   async history(): Promise<readonly HistoryEntry[]> {
     this.#ending.checkOpen();
-    return (await this.#lease.session?.history()) ?? (await offlineHistory(this.#services, this.definition));
+    const { key, session } = this.#lease;
+    if (session) return await session.history();
+    // As the last process that ran its kernel stored it.
+    const { history = [] } = (await this.storage.records.get(key)) ?? {};
+    return history.map(({ execution, code, status }) => ({ execution, code, status }));
   }
 
   /** The session as `SessionApi`; what is done with it is logged. Starts the kernel. */
@@ -274,12 +284,16 @@ export class ServerSession {
   /** What a runner for its agent is made from. Starts no kernel. */
   async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
-    const made = await runnerSpecOf(this.#services, this.definition, this.info());
+    const { storage, dataDir, session } = this.#services;
+    const { settings, folderIds } = this.definition;
+    const { key: agentKey } = this.#lease;
+    const workspaceOf = (await storage.records.get(agentKey))?.workspaceOf;
+    const options = { ...session, ...settings, folderIds, agentKey, dataDir };
     const onNetworkDenied: RunnerSpec['onNetworkDenied'] = (attempt, turn) => {
       this.#log.add({ type: 'network_denied', ...attempt, turn });
       this.#services.refused(this.definition, { kind: 'proxy', detail: `${attempt.host}:${attempt.port}` });
     };
-    return { ...made, onNetworkDenied };
+    return { info: this.info(), options, workspaceOf, onNetworkDenied };
   }
 
   /** Like `session`, for long work such as a terminal: the kernel is not hibernated meanwhile. */
@@ -396,40 +410,4 @@ async function openParts(services: SessionServices, known: SessionDefinition): P
     outputs,
     makeLog: (hooks) => new SessionLog({ log: recovered.storage.events, key, counters, owned, ...hooks }, position),
   };
-}
-
-/** What is needed to describe a session that may have no kernel. */
-type OfflineServices = Pick<SessionServices, 'storage' | 'dataDir' | 'session'>;
-
-async function runnerSpecOf(
-  { storage, dataDir, session }: OfflineServices,
-  { ownerId, agentKey, settings, folderIds }: SessionDefinition,
-  info: SessionInfo,
-): Promise<Omit<RunnerSpec, 'onNetworkDenied'>> {
-  const key = storageKeyOf(ownerId, agentKey);
-  const workspaceOf = (await storage.records.get(key))?.workspaceOf;
-  const options = { ...session, ...settings, folderIds, agentKey: key, dataDir };
-  return { info, options, workspaceOf };
-}
-
-/** Undefined if it has none yet. */
-async function offlineWorkspace(
-  { storage, dataDir, session }: OfflineServices,
-  { ownerId, agentKey, settings, folderIds }: SessionDefinition,
-): Promise<FilesRoot | undefined> {
-  const { cwd, executor, sandbox } = { ...session, ...settings };
-  const key = storageKeyOf(ownerId, agentKey);
-  return await findWorkspace(
-    { agentKey: key, cwd, executor, sandbox, dataDir, folderLinks: 'refused', folderIds },
-    storage.records,
-  );
-}
-
-/** As the last process that ran its kernel stored it. */
-async function offlineHistory(
-  { storage }: Pick<OfflineServices, 'storage'>,
-  { ownerId, agentKey }: SessionDefinition,
-): Promise<HistoryEntry[]> {
-  const record = await storage.records.get(storageKeyOf(ownerId, agentKey));
-  return (record?.history ?? []).map(({ execution, code, status }) => ({ execution, code, status }));
 }
