@@ -8,10 +8,10 @@ import type { McpBackend } from './mcp-backend.ts';
 import { ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
 import { createMcpServer, LegacyConnections } from './mcp-server.ts';
 
-interface SessionMcpOptions {
+export interface SessionMcpOptions {
   readonly agentKey: string;
   readonly api: () => Promise<SessionApi>;
-  /** The same session, for running code. */
+  /** Like `api`, for running code: the call counts against limits. */
   readonly toRun: () => Promise<SessionApi>;
   /** Whether packages can be changed. */
   readonly open: boolean;
@@ -21,7 +21,7 @@ interface SessionMcpOptions {
   readonly log: LogLine;
 }
 
-interface SessionMcp {
+export interface SessionMcp {
   fetch(request: Request): Promise<Response>;
   close(): Promise<void>;
 }

@@ -1,25 +1,12 @@
 /** Serves every session over MCP. An endpoint is created on first use, and kept while clients use it. */
 
+import type { SessionMcp, SessionMcpOptions } from '../mcp/session-mcp.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
-import type { SessionApi } from '../session/api.ts';
 import type { ServerContext } from './http/server-context.ts';
 import { admitExecution, openKernel } from './quotas/user-quotas.ts';
 
-export interface McpEndpoint {
-  fetch(request: Request): Promise<Response>;
-  close(): Promise<void>;
-}
-
 /** Serves a session over MCP. */
-export type MakeMcp = (session: {
-  readonly agentKey: string;
-  readonly api: () => Promise<SessionApi>;
-  /** Like `api`, for callers that run code: the call counts against limits. */
-  readonly toRun: () => Promise<SessionApi>;
-  readonly open: boolean;
-  readonly inProcess: boolean;
-  readonly log: (line: string) => void;
-}) => Promise<McpEndpoint>;
+export type MakeMcp = (session: Omit<SessionMcpOptions, 'version'>) => Promise<SessionMcp>;
 
 /** Beyond this, the least recently used endpoint is closed. */
 const MOST_ENDPOINTS = 256;
@@ -27,7 +14,7 @@ const MOST_ENDPOINTS = 256;
 export class McpEndpoints {
   readonly #parts: Pick<ServerContext, 'sessions' | 'access' | 'kernels' | 'storageQuota'>;
   readonly #make: MakeMcp;
-  readonly #endpoints = new Map<string, Promise<McpEndpoint>>();
+  readonly #endpoints = new Map<string, Promise<SessionMcp>>();
 
   constructor(
     parts: Pick<ServerContext, 'sessions' | 'access' | 'kernels' | 'storageQuota'>,
@@ -40,7 +27,7 @@ export class McpEndpoints {
     this.#make = mcp ?? load;
   }
 
-  of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<McpEndpoint> {
+  of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<SessionMcp> {
     const { sessions } = this.#parts;
     const open = sessions.allowsRuntimeDeps(settings);
     // What a server offers depends on whether packages can be changed.
