@@ -21,6 +21,8 @@ import type { Storage } from '../storage/contract.ts';
 
 const moduleName = z.string().regex(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, 'must be the name of a Python module');
 
+const callback = <T>() => z.custom<T>((value) => typeof value === 'function', 'must be a function').optional();
+
 export const SessionOptions = z.strictObject({
   agentKey: AgentKey.prefault(''),
   ...SessionSettings.shape,
@@ -49,17 +51,15 @@ export const SessionOptions = z.strictObject({
   /** Folders with tool definitions (`*.yaml`), in addition to those in storage. */
   toolFolders: z.array(text.min(1)).max(64).default([]),
   /** Called before a tool runs that requires approval. Without it such calls are refused. */
-  approve: z.custom<Approve>((value) => typeof value === 'function', 'must be a function').optional(),
+  approve: callback<Approve>(),
   /** Returns the secret with a name that a tool's definition mentions. Only the tool gets it. */
-  credentials: z.custom<CredentialLookup>((value) => typeof value === 'function', 'must be a function').optional(),
+  credentials: callback<CredentialLookup>(),
   /** Called with the progress of packages that are installed before the first cell. */
-  onProgress: z.custom<(text: string) => void>((value) => typeof value === 'function', 'must be a function').optional(),
+  onProgress: callback<(text: string) => void>(),
   /** Called before each call of the code to `tools`, `skills`, `artifacts` or `deps`. Its errors are raised in the code. */
-  admitCall: z.custom<() => Promise<void>>((value) => typeof value === 'function', 'must be a function').optional(),
+  admitCall: callback<() => Promise<void>>(),
   /** Called for each refused action of the code: hosts, calls, frames that break the protocol. */
-  onRefused: z
-    .custom<(refusal: CodeRefusal) => void>((value) => typeof value === 'function', 'must be a function')
-    .optional(),
+  onRefused: callback<(refusal: CodeRefusal) => void>(),
   /** The source of packages. Defaults to PyPI. */
   packages: PackageSource.prefault({}),
   /** Sandboxes kept ready for the next session. */

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { FilesRoot } from '../environments/files/session-files.ts';
-import { type Executor, runToEnd } from '../environments/kernel-host.ts';
+import { runToEnd } from '../environments/kernel-host.ts';
 import { CallbackEventSink, EventQueue, type EventSink } from '../kernel/event-queue.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
 import type { CellOptions } from '../kernel-manager/kernel-cells.ts';
@@ -43,7 +43,7 @@ import type {
 } from './api.ts';
 import { dataFolder } from './data-folders.ts';
 import { ExecutorConfig, locatePython, withExecutorAdvice } from './executor-config.ts';
-import { makeKernelManager } from './make-kernel-manager.ts';
+import { type KernelManagerParts, makeKernelManager } from './make-kernel-manager.ts';
 import { SessionNamespaces } from './session-namespaces.ts';
 import {
   type CheckedOptions,
@@ -66,12 +66,7 @@ const MAX_BACKGROUND_BYTES = 1024 * 1024;
 const NO_OPTIONS: RunOptions = {};
 const Variables = z.array(Variable);
 
-interface SessionParts {
-  readonly options: CheckedOptions;
-  readonly executorConfig: ExecutorConfig;
-  readonly executor: Executor;
-  readonly stored: StoredSession;
-  readonly slots: KernelSlots;
+interface SessionParts extends Omit<KernelManagerParts, 'background' | 'handler'> {
   readonly releaseExecutor: () => void;
   readonly dataDir: string;
 }
@@ -110,18 +105,13 @@ export class Session implements SessionApi {
 
   /** Starts a kernel for this agent key. Resolves when the kernel is ready; rejects with the reason if it cannot start. */
   static async open(options: SessionOptions = {}): Promise<Session> {
-    wakeSpares();
     checkOwnKey(options?.agentKey);
-    return await Session.#openAwake(unlimitedSlots, options);
+    return await Session.openIn(unlimitedSlots, options);
   }
 
   /** For a pool: the kernel lives only while it has one of these slots. */
   static async openIn(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     wakeSpares();
-    return await Session.#openAwake(slots, options);
-  }
-
-  static async #openAwake(slots: KernelSlots, options: SessionOptions): Promise<Session> {
     const checked = checkOptions(options);
     return await withExecutorAdvice(checked.executor, () => Session.#openChecked(slots, checked));
   }

@@ -26,7 +26,7 @@ export function acquireExecutor({ key, make }: ExecutorFactory): Acquired<Execut
   return executors.acquire(key, make);
 }
 
-/** Called before anything else: a spare takes longer to wake than the options take to check. */
+/** Called before the options are checked: waking a spare takes longer. */
 export function wakeSpares(): void {
   for (const executor of executors.resources()) executor.spares.wake();
 }
