@@ -4,28 +4,12 @@ import { randomBytes } from 'node:crypto';
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
-export function newSessionId(): string {
-  return `ses_${stamp()}${random(8)}`;
-}
+/** Of a session, an execution, a permission, a rule, a turn, an output file. */
+type IdKind = 'ses' | 'exe' | 'prm' | 'rul' | 'trn' | 'out';
 
-export function newExecutionId(): string {
-  return `exe_${stamp()}${random(8)}`;
-}
-
-export function newPermissionId(): string {
-  return `prm_${stamp()}${random(8)}`;
-}
-
-export function newRuleId(): string {
-  return `rul_${stamp()}${random(8)}`;
-}
-
-export function newTurnId(): string {
-  return `trn_${stamp()}${random(8)}`;
-}
-
-export function newFileId(ending: string): string {
-  return `out_${stamp()}${random(8)}.${ending}`;
+/** Ids of one kind sort by the time at which they were made. */
+export function newSortableId(kind: IdKind): string {
+  return `${kind}_${stamp()}${random(8)}`;
 }
 
 /** Whether this is the user who owns what sessions without a server have created. */

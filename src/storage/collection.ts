@@ -220,6 +220,13 @@ export class Collection<T> {
     return this.#every({ prefix });
   }
 
+  /** The values of these documents, sorted by id. */
+  async list(prefix: string): Promise<T[]> {
+    const values: T[] = [];
+    for await (const { value } of this.all(prefix)) values.push(value);
+    return values;
+  }
+
   /** Documents with this value in this field. Others are not read. */
   where(field: string, value: string): AsyncGenerator<Found<T>> {
     return this.#every({ where: { field, value } });

@@ -8,7 +8,7 @@ import { entriesOf, removeOwnTree } from '../../lib/large-folders.ts';
 import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
-import { newFileId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import type { JsonText } from '../json-pieces.ts';
 import type { OutputContent } from '../sessions/session-types.ts';
 
@@ -31,7 +31,7 @@ export class OutputFiles {
   }
 
   async begin(kind: OutputKind, mostBytes: number): Promise<OutputFileWriter> {
-    const file = newFileId(kind);
+    const file = `${newSortableId('out')}.${kind}`;
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       const handle = await open(join(this.#folder, file), 'ax', 0o600);

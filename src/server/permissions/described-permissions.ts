@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { giveWay } from '../../lib/event-loop.ts';
 import type { ApprovalRequest, PermissionInfo, PermissionRequest } from '../../protocol/permission.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
-import { newPermissionId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import { isJsonLonger, jsonText } from '../json-pieces.ts';
 import {
   agentRuleTarget,
@@ -79,7 +79,7 @@ export function newPermissionInfo(
 ): PermissionInfo {
   const requestedAt = Date.now();
   return {
-    ...{ id: newPermissionId(), session, state: 'pending', requestedAt },
+    ...{ id: newSortableId('prm'), session, state: 'pending', requestedAt },
     ...info,
     exactly: rule && exactRulePattern(rule.target.text),
     expiresAt: timeoutMs === 0 ? undefined : requestedAt + timeoutMs,

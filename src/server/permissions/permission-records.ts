@@ -52,10 +52,8 @@ export class PermissionRecords {
   }
 
   /** Oldest first. */
-  async all(): Promise<PermissionRecord[]> {
-    const records: PermissionRecord[] = [];
-    for await (const { value } of this.#records.all(this.#id(''))) records.push(value);
-    return records;
+  all(): Promise<PermissionRecord[]> {
+    return this.#records.list(this.#id(''));
   }
 
   async prune(): Promise<void> {
@@ -119,8 +117,7 @@ export async function recoverPermissions(
       pending.push(record.told ? record : await logRequest(record, records, writer));
       continue;
     }
-    const ended = await announceResolved(record, records, writer);
-    if (!ended.delivered) unclaimed.push(ended);
+    await announceResolved(record, { records, writer }, (ended) => unclaimed.push(ended));
   }
   return { pending, unclaimed };
 }
@@ -137,19 +134,23 @@ async function logRequest(
   return announced;
 }
 
-/** Writing the same resolution twice does no harm. */
+/**
+ * Writes the resolution to the log, and records that. Writing the same resolution twice does no harm. `onUnclaimed` is called
+ * synchronously if no asker waits for the decision: the next one finds it.
+ */
 async function announceResolved(
   record: PermissionRecord,
-  records: PermissionRecords,
-  writer: Pick<SessionLog, 'write'>,
-) {
+  { records, writer }: RecordsAndLog,
+  onUnclaimed: (record: PermissionRecord) => void,
+  hasAsker: () => boolean = () => false,
+): Promise<void> {
   const event = resolvedEvent(record.info);
   if (!record.logged && event) await writer.write(event);
   // Only real decisions are kept for the next asker.
   const isDecided = ['allowed', 'denied'].includes(record.info.resolution?.outcome ?? '');
-  const ended = { ...record, logged: true, delivered: !isDecided };
+  const ended = { ...record, logged: true, delivered: !isDecided || hasAsker() };
+  if (!ended.delivered) onUnclaimed(ended);
   await records.put(ended);
-  return ended;
 }
 
 export class PendingPermission {
@@ -275,7 +276,7 @@ export async function announceRequest({ records, writer }: RecordsAndLog, waitin
 
 /** `onUnclaimed` is called synchronously if no asker waits for the decision. */
 export async function recordDecision(
-  { records, writer }: RecordsAndLog,
+  recordsAndLog: RecordsAndLog,
   waiting: PendingPermission,
   onUnclaimed: (record: PermissionRecord) => void,
 ): Promise<void> {
@@ -285,13 +286,8 @@ export async function recordDecision(
   if (!resolution) return waiting.finish(waiting.info);
   const over: PermissionInfo = { ...waiting.info, state: 'resolved', resolution };
   const record = { ...recordOf(waiting, { isAnnounced: true }), info: over };
-  await records.put(record);
-  const event = resolvedEvent(over);
-  if (event) await writer.write(event);
-  const isUnclaimed = waiting.isOrphaned && (resolution.outcome === 'allowed' || resolution.outcome === 'denied');
-  const ended = { ...record, logged: true, delivered: !isUnclaimed };
-  if (isUnclaimed) onUnclaimed(ended);
-  await records.put(ended);
+  await recordsAndLog.records.put(record);
+  await announceResolved(record, recordsAndLog, onUnclaimed, () => !waiting.isOrphaned);
   waiting.finish(over);
 }
 

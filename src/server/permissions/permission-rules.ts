@@ -6,7 +6,7 @@ import { CellaError } from '../../protocol/errors.ts';
 import { type NewRule, PermissionRule } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
-import { newRuleId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import { isJsonLonger } from '../json-pieces.ts';
 import type { RuledCall } from './described-permissions.ts';
 
@@ -31,10 +31,8 @@ export class PermissionRuleStore {
   }
 
   /** Oldest first. */
-  async list(): Promise<PermissionRule[]> {
-    const rules: PermissionRule[] = [];
-    for await (const { value } of this.#rules.all(this.#id(''))) rules.push(value);
-    return rules;
+  list(): Promise<PermissionRule[]> {
+    return this.#rules.list(this.#id(''));
   }
 
   /** The first rule that allows the call. */
@@ -62,7 +60,7 @@ export class PermissionRuleStore {
     }
     const session = 'session' in this.#of ? { session: this.#of.session } : {};
     const about = definition === undefined ? {} : { definition };
-    const rule = { id: newRuleId(), tool, pattern, ...about, ...session, by, createdAt: Date.now() };
+    const rule = { id: newSortableId('rul'), tool, pattern, ...about, ...session, by, createdAt: Date.now() };
     await this.#rules.put(this.#id(rule.id), rule);
     return rule;
   }
@@ -74,7 +72,7 @@ export class PermissionRuleStore {
   }
 
   async deleteAll(): Promise<void> {
-    for (const { id } of await this.list()) await this.#rules.delete(this.#id(id));
+    await this.#rules.deleteAll(this.#id(''));
   }
 
   #id(rule: string): string {

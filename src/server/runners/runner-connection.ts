@@ -6,6 +6,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import type { z } from 'zod';
+import { TokenBucket } from '../../lib/token-bucket.ts';
 import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
@@ -33,7 +34,7 @@ import {
 } from '../../protocol/runner-methods.ts';
 import { checkTranscriptLength, type TurnResult } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/session-tokens.ts';
-import { newPermissionId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
 
@@ -242,7 +243,7 @@ export class RunnerConnection {
     const asked = Promise.withResolvers<string>();
     const decided = turn.permit(request, asked.resolve);
     const first = await Promise.race([asked.promise, decided]);
-    if (typeof first !== 'string') return { request_id: first.id ?? newPermissionId(), decision: toDecision(first) };
+    if (typeof first !== 'string') return { request_id: first.id ?? newSortableId('prm'), decision: toDecision(first) };
     // If the connection is gone, the decision has no reader.
     const tell = (decision: Decision) =>
       this.#peer.call(PermissionResolved, { turn_id: turn.id, request_id: first, ...decision }).catch(() => {});
@@ -388,29 +389,20 @@ function sameText(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-const WINDOW_MS = 10_000;
 const MOST_MESSAGES = 50_000;
 const MOST_BYTES = 256 * 1024 * 1024;
+/** Within this time, a runner may send as much again. */
+const REFILL_MS = 10_000;
 
 class InboundLimit {
-  #since = performance.now();
-  #messages = 0;
-  #bytes = 0;
+  readonly #messages = new TokenBucket(MOST_MESSAGES, REFILL_MS / MOST_MESSAGES, performance.now());
+  readonly #bytes = new TokenBucket(MOST_BYTES, REFILL_MS / MOST_BYTES, performance.now());
 
   /** Throws `RUNNER_PROTOCOL` above the limit. */
   count({ messages = 0, bytes = 0 }: { readonly messages?: number; readonly bytes?: number }): void {
     const now = performance.now();
-    if (now - this.#since > WINDOW_MS) {
-      this.#since = now;
-      this.#messages = 0;
-      this.#bytes = 0;
-    }
-    this.#messages += messages;
-    this.#bytes += bytes;
-    if (this.#messages <= MOST_MESSAGES && this.#bytes <= MOST_BYTES) return;
-    throw new CellaError('RUNNER_PROTOCOL', 'The runner floods its connection with messages.', {
-      details: { messages: this.#messages, bytes: this.#bytes },
-    });
+    if (this.#messages.take(messages, now) === 0 && this.#bytes.take(bytes, now) === 0) return;
+    throw protocolViolation('floods its connection with messages');
   }
 
   /** Passes the bytes on and counts them; throws above the limit. */

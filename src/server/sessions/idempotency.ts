@@ -208,6 +208,7 @@ function conflict(): CellaError {
   return new CellaError('IDEMPOTENCY_CONFLICT', 'This Idempotency-Key was used for another request.');
 }
 
+/** A digest of these values. Stored documents are found by it: it must stay the same. */
 export function fingerprint(...parts: unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }

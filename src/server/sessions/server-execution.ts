@@ -5,7 +5,7 @@ import type { ExecutionEvent, ExecutionResult, ResultEvent } from '../../protoco
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { ExecutionRecorder } from '../events/execution-recorder.ts';
 import { executionFailed, type SessionLog, writeEventually } from '../events/session-log.ts';
-import { newExecutionId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { ExecutionHandle, ServerExecuteOptions } from './session-types.ts';
 
@@ -33,7 +33,7 @@ export class ServerExecution {
   /** Why it is no longer logged. */
   failure: CellaError | undefined;
 
-  constructor(code: string, options: ServerExecuteOptions, request?: string, id = newExecutionId()) {
+  constructor(code: string, options: ServerExecuteOptions, request?: string, id = newSortableId('exe')) {
     this.id = id;
     this.code = code;
     this.options = options;

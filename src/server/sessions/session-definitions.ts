@@ -1,6 +1,5 @@
 /** The stored definition of a session (its user, key and settings), the collection of all definitions, and `SessionInfo`. */
 
-import { createHash } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -23,7 +22,8 @@ import { checkOptions } from '../../session/session-options.ts';
 import { everyDocument, ParsedDocumentCache } from '../../storage/collection.ts';
 import type { DocumentField, DocumentStore, ListDocuments } from '../../storage/contract.ts';
 import { sessionNotFound } from '../access/authorization.ts';
-import { newSessionId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
+import { fingerprint } from './idempotency.ts';
 
 /** As the caller wrote them, so that a changed default applies to what was not set. */
 const settings = z.custom<SessionSettings>((value) => SessionSettings.safeParse(value).success, 'must be settings');
@@ -53,7 +53,7 @@ export function newDefinition(ownerId: string, wanted: unknown): SessionDefiniti
   const { agentKey: _key, name: _name, labels: _labels, shares: _shares, ...given } = asRecord(wanted);
   checkOptions({ ...given, agentKey });
   const now = Date.now();
-  const facts = { id: newSessionId(), ownerId, agentKey, labels, shares, settings: given };
+  const facts = { id: newSortableId('ses'), ownerId, agentKey, labels, shares, settings: given };
   return { ...facts, name, life: 'present', createdAt: now, updatedAt: now };
 }
 
@@ -226,9 +226,7 @@ function sessionIdOf(value: unknown): string {
 
 /** Keys may be any text, ids may not. */
 function keyId(ownerId: string, agentKey: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([ownerId, agentKey]))
-    .digest('hex');
+  return fingerprint(ownerId, agentKey);
 }
 
 /** Checked settings by stored settings: they are needed with every request, and rarely change. */

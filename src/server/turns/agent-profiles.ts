@@ -20,10 +20,8 @@ export class AgentProfiles {
     this.#profiles = new Collection(documents, COLLECTION, NamedProfile);
   }
 
-  async list(userId: string): Promise<NamedProfile[]> {
-    const profiles: NamedProfile[] = [];
-    for await (const { value } of this.#profiles.all(idOf(userId, ''))) profiles.push(value);
-    return profiles;
+  list(userId: string): Promise<NamedProfile[]> {
+    return this.#profiles.list(idOf(userId, ''));
   }
 
   async get(userId: string, name: string): Promise<NamedProfile> {

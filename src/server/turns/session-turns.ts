@@ -15,7 +15,7 @@ import {
   type TurnResult,
 } from '../../protocol/turn.ts';
 import type { Storage, StoredTranscript } from '../../storage/contract.ts';
-import { newTurnId } from '../ids.ts';
+import { newSortableId } from '../ids.ts';
 import type { ByteLimit } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import { fingerprint, type IdempotencyStore, IdempotentRequests } from '../sessions/idempotency.ts';
@@ -232,7 +232,7 @@ export class SessionTurns {
     }
     using place = new DisposableStack();
     place.use(this.#parts.queuedBytes.reserve(options.by)).add(Buffer.byteLength(options.prompt));
-    const id = newTurnId();
+    const id = newSortableId('trn');
     const turn = new SessionTurn(options, {
       id,
       agent: options.agent ?? DEFAULT_AGENT,

@@ -63,10 +63,8 @@ export class TurnRecords {
   }
 
   /** Oldest first. */
-  async all(): Promise<TurnInfo[]> {
-    const records: TurnInfo[] = [];
-    for await (const { value } of this.#records.all(this.#id(''))) records.push(value);
-    return records;
+  all(): Promise<TurnInfo[]> {
+    return this.#records.list(this.#id(''));
   }
 
   async delete(turn: string): Promise<void> {
