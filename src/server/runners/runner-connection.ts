@@ -11,7 +11,6 @@ import type { AgentEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
 import { type CallOptions, portOfStreams, RpcPeer } from '../../protocol/rpc-peer.ts';
-import { PIECE_CHARACTERS } from '../../protocol/runner-commands.ts';
 import {
   type Decision,
   ExecutePrompt,
@@ -32,11 +31,18 @@ import {
   type TurnClaim,
   type TurnReport,
 } from '../../protocol/runner-methods.ts';
-import { checkTranscriptLength, type TurnResult } from '../../protocol/turn.ts';
+import type { TurnResult } from '../../protocol/turn.ts';
 import type { SessionTokens } from '../access/session-tokens.ts';
 import { newSortableId } from '../ids.ts';
 import type { RunnerTurn } from '../turns/session-turn.ts';
 import type { RunnerEnvironment } from './runner-environment.ts';
+import {
+  protocolViolation,
+  readWholeTranscript,
+  type SentPart,
+  type SentTranscript,
+  sendWholeTranscript,
+} from './transcript-parts.ts';
 
 export class MessageOrder {
   #taken = 0;
@@ -376,10 +382,6 @@ export class ActiveTurn {
   }
 }
 
-function protocolViolation(what: string): CellaError {
-  return new CellaError('RUNNER_PROTOCOL', `The runner ${what}.`);
-}
-
 function forged(what: string): CellaError {
   return protocolViolation(`sent a message for another ${what}`);
 }
@@ -411,76 +413,5 @@ class InboundLimit {
       this.count({ bytes: chunk.length });
       yield chunk;
     }
-  }
-}
-
-type SentPart = Omit<NonNullable<z.input<typeof SetupSession.params>['transcript']>, 'conversation'>;
-
-interface SentTranscript {
-  /** How many characters the text has. */
-  readonly length: number;
-  readonly text: AsyncIterable<string>;
-}
-
-/** `send` is called for each part in order, or once without a part if there is no text. */
-export async function sendWholeTranscript(
-  transcript: SentTranscript | undefined,
-  send: (part?: SentPart) => Promise<z.output<typeof SetupSession.result>>,
-): Promise<void> {
-  const check = ({ transcript }: z.output<typeof SetupSession.result>, expected: readonly string[]) => {
-    if (!expected.includes(transcript)) throw protocolViolation(`answered ${transcript} to a part of a transcript`);
-  };
-  if (!transcript || transcript.length === 0) return check(await send(), ['none']);
-  const parts = Math.ceil(transcript.length / PIECE_CHARACTERS);
-  let part = 0;
-  for await (const text of piecesOf(transcript.text)) {
-    check(await send({ text, part, parts }), part + 1 === parts ? ['written', 'kept'] : ['partial']);
-    part++;
-  }
-}
-
-/** All as long as a part may be, but for the last. A pair of surrogates may be cut: it comes together again. */
-async function* piecesOf(text: AsyncIterable<string>): AsyncGenerator<string> {
-  let held = '';
-  for await (const some of text) {
-    held += some;
-    while (held.length >= PIECE_CHARACTERS) {
-      yield held.slice(0, PIECE_CHARACTERS);
-      held = held.slice(PIECE_CHARACTERS);
-    }
-  }
-  if (held !== '') yield held;
-}
-
-/** About twice as many as the longest transcript has. */
-const MOST_PARTS = 512;
-
-type ReadPart = (part: number) => Promise<z.output<typeof ReadTranscript.result>>;
-
-/** Its parts, each read when it is asked for. Undefined if there is no such conversation. */
-export async function readWholeTranscript(
-  conversation: string,
-  read: ReadPart,
-): Promise<AsyncIterable<string> | undefined> {
-  const first = await read(0);
-  return first.found ? readParts(conversation, first, read) : undefined;
-}
-
-async function* readParts(
-  conversation: string,
-  first: z.output<typeof ReadTranscript.result>,
-  read: ReadPart,
-): AsyncGenerator<string> {
-  let length = 0;
-  for (let [part, answer] = [0, first]; ; answer = await read(++part)) {
-    const { found, text, parts } = answer;
-    if (!found) throw protocolViolation('lost a transcript while it was read');
-    if (parts > MOST_PARTS) throw protocolViolation(`sent a transcript in ${parts} parts`);
-    length += text.length;
-    checkTranscriptLength(conversation, length);
-    yield text;
-    if (part + 1 >= parts) return;
-    // Empty parts could arrive forever.
-    if (text === '') throw protocolViolation('sent an empty part of a transcript');
   }
 }
