@@ -1,13 +1,9 @@
-/**
- * The permissions of one session: pending ones with their decision and timeout, their records in storage and log events,
- * and their recovery after a restart.
- */
+/** The permissions of one session in storage and in the log, and their recovery after a restart. */
 
 import { z } from 'zod';
-import { onAbort } from '../../lib/abort.ts';
 import type { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { PermissionInfo, type Resolution } from '../../protocol/permission.ts';
+import { PermissionInfo } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { SessionLog } from '../events/session-log.ts';
@@ -27,7 +23,9 @@ const PermissionRecord = z.object({
   logged: z.boolean(),
   delivered: z.boolean(),
 });
-type PermissionRecord = z.output<typeof PermissionRecord>;
+export type PermissionRecord = z.output<typeof PermissionRecord>;
+/** `request`: a digest of the request. The same request has the same digest. */
+export type RequestedPermission = Pick<PermissionRecord, 'info' | 'request'>;
 
 export class PermissionRecords {
   readonly #records: Collection<PermissionRecord>;
@@ -138,7 +136,7 @@ async function logRequest(
  * Writes the resolution to the log, and records that. Writing the same resolution twice does no harm. `onUnclaimed` is called
  * synchronously if no asker waits for the decision: the next one finds it.
  */
-async function announceResolved(
+export async function announceResolved(
   record: PermissionRecord,
   { records, writer }: RecordsAndLog,
   onUnclaimed: (record: PermissionRecord) => void,
@@ -153,183 +151,24 @@ async function announceResolved(
   await records.put(ended);
 }
 
-export class PendingPermission {
-  /** A digest of the request: the same request has the same digest. */
-  readonly request: string | undefined;
-  readonly #decided = Promise.withResolvers<Resolution | undefined>();
-  readonly #written = Promise.withResolvers<PermissionInfo>();
-  #info: PermissionInfo;
-  #isOrphaned: boolean;
-  #announced: Promise<void> = Promise.resolve();
-  #isKept = false;
-  #isOver = false;
-
-  constructor({ info, request }: Pick<PermissionRecord, 'info' | 'request'>, { isOrphaned = false } = {}) {
-    this.#info = info;
-    this.request = request;
-    this.#isOrphaned = isOrphaned;
-    this.#written.promise.catch(() => {}); // the asker and the decider get the error
-    this.#decided.promise.catch(() => {}); // a request that was not announced has no decision
-  }
-
-  get info(): PermissionInfo {
-    return this.#info;
-  }
-
-  /** Whether the asker ended with an earlier server. */
-  get isOrphaned(): boolean {
-    return this.#isOrphaned;
-  }
-
-  /** Resolves when the announcement is written, or has failed. */
-  get announced(): Promise<void> {
-    return this.#announced;
-  }
-
-  /** Undefined if it is left to the next server. */
-  get decided(): Promise<Resolution | undefined> {
-    return this.#decided.promise;
-  }
-
-  /** Resolves when it is in storage and in the log. */
-  get written(): Promise<PermissionInfo> {
-    return this.#written.promise;
-  }
-
-  /** False if it is resolved already. Synchronous, so that only one decision counts. */
-  resolve(resolution: Omit<Resolution, 'at'>, before: Promise<unknown> = Promise.resolve()): boolean {
-    if (this.#isOver) return false;
-    this.#isOver = true;
-    this.#decided.resolve(before.then(() => ({ ...resolution, at: Date.now() })));
-    return true;
-  }
-
-  /** The asker is gone. False if the request is resolved already. */
-  cancel(reason: string): boolean {
-    if (!this.#isKept || this.#isOver) return this.resolve({ outcome: 'cancelled', reason });
-    this.#isOver = true;
-    this.#decided.resolve(undefined);
-    return true;
-  }
-
-  /** The server is shutting down: from now on the request is left pending instead of cancelled. */
-  keepForNextServer(): void {
-    this.#isKept = true;
-  }
-
-  /** A new asker waits for it. */
-  attach(asker: Pick<PermissionInfo, 'turn' | 'item' | 'execution'>): void {
-    this.#isOrphaned = false;
-    this.#info = { ...this.#info, ...asker };
-  }
-
-  /** If the announcement fails, a new request fails and an orphaned one stays orphaned. */
-  async announce(work: () => Promise<void>, { isAttached }: { readonly isAttached: boolean }): Promise<void> {
-    const announced = work();
-    this.#announced = announced.catch(() => {}); // thrown below
-    try {
-      await announced;
-    } catch (error) {
-      if (isAttached) this.#isOrphaned = true;
-      else this.fail(error);
-      throw error;
-    }
-  }
-
-  finish(info: PermissionInfo): void {
-    this.#written.resolve(info);
-  }
-
-  fail(error: unknown): void {
-    this.#isOver = true;
-    this.#decided.reject(error);
-    this.#written.reject(error);
-  }
-
-  /** Cancels it when the signal aborts. */
-  cancelOn(signal: AbortSignal): Disposable {
-    return onAbort(signal, () => this.cancel('nobody waits for it any more'));
-  }
-
-  /** Ends it as `timed_out` at `expiresAt`. */
-  startTimeout(): Disposable {
-    const { requestedAt, expiresAt } = this.#info;
-    if (expiresAt === undefined) return { [Symbol.dispose]: () => {} };
-    const reason = `nobody answered within ${(expiresAt - requestedAt) / 1000} s`;
-    const late = () => this.resolve({ outcome: 'timed_out', reason });
-    const timer = setTimeout(late, Math.max(0, expiresAt - Date.now()));
-    return { [Symbol.dispose]: () => clearTimeout(timer) };
-  }
-}
-
 export interface RecordsAndLog {
   readonly records: PermissionRecords;
   readonly writer: Pick<SessionLog, 'write'>;
 }
 
 /** Writes the request to the log. Repeated for a new asker, so that it appears in that turn. */
-export async function announceRequest({ records, writer }: RecordsAndLog, waiting: PendingPermission): Promise<void> {
-  const record = recordOf(waiting, { isAnnounced: false });
+export async function announceRequest(
+  { records, writer }: RecordsAndLog,
+  requested: RequestedPermission,
+): Promise<void> {
+  const record = recordOf(requested, { isAnnounced: false });
   await records.put(record);
   await logRequest(record, records, writer);
 }
 
-/** `onUnclaimed` is called synchronously if no asker waits for the decision. */
-export async function recordDecision(
-  recordsAndLog: RecordsAndLog,
-  waiting: PendingPermission,
-  onUnclaimed: (record: PermissionRecord) => void,
-): Promise<void> {
-  const resolution = await waiting.decided;
-  // The log has the request before its resolution.
-  await waiting.announced;
-  if (!resolution) return waiting.finish(waiting.info);
-  const over: PermissionInfo = { ...waiting.info, state: 'resolved', resolution };
-  const record = { ...recordOf(waiting, { isAnnounced: true }), info: over };
-  await recordsAndLog.records.put(record);
-  await announceResolved(record, recordsAndLog, onUnclaimed, () => !waiting.isOrphaned);
-  waiting.finish(over);
-}
-
-function recordOf(
-  { info, request }: PendingPermission,
+export function recordOf(
+  { info, request }: RequestedPermission,
   { isAnnounced }: { readonly isAnnounced: boolean },
 ): PermissionRecord {
   return { info, request, told: isAnnounced, logged: false, delivered: false };
-}
-
-export class UnclaimedDecisions {
-  readonly #records: PermissionRecords;
-  /** How long a decision stays valid: as long as such a request may wait. 0 means no limit. */
-  readonly #validMs: (info: PermissionInfo) => number;
-  readonly #decisions = new Set<PermissionRecord>();
-
-  constructor(records: PermissionRecords, validMs: (info: PermissionInfo) => number) {
-    this.#records = records;
-    this.#validMs = validMs;
-  }
-
-  add(record: PermissionRecord): void {
-    if (record.request !== undefined) this.#decisions.add(record);
-  }
-
-  /** Removed synchronously, so that only one asker gets it. Resolves when storage has that. */
-  claim(request: string): Promise<PermissionInfo> | undefined {
-    const record = [...this.#decisions].find((one) => one.request === request);
-    if (!record) return undefined;
-    this.#decisions.delete(record);
-    const { info } = record;
-    const taken = this.#records.put({ ...record, delivered: true }).then(() => info);
-    const [validMs, age] = [this.#validMs(info), Date.now() - (info.resolution?.at ?? 0)];
-    if (validMs === 0 || age < validMs) return taken;
-    void taken.catch(() => {}); // the next server finds that it has expired
-    return undefined;
-  }
-
-  /** Discards decisions that no asker will request again. */
-  async discard(which: (info: PermissionInfo) => boolean): Promise<void> {
-    const all = [...this.#decisions].filter(({ info }) => which(info));
-    for (const record of all) this.#decisions.delete(record);
-    await Promise.all(all.map((record) => this.#records.put({ ...record, delivered: true })));
-  }
 }

@@ -26,17 +26,15 @@ import {
   newPermissionInfo,
   ruledCallOf,
 } from './described-permissions.ts';
+import { PendingPermission, recordDecision, UnclaimedDecisions } from './pending-permission.ts';
 import {
   announceRequest,
   claimedText,
-  PendingPermission,
   PermissionRecords,
   type RecordsAndLog,
-  recordDecision,
   recoverPermissions,
   requestedEvent,
   resolvedEvent,
-  UnclaimedDecisions,
 } from './permission-records.ts';
 import { checkPattern, exactPattern, matches, PermissionRuleStore, type RuleTarget } from './permission-rules.ts';
 
