@@ -1,9 +1,12 @@
 /** A sandbox for a coding agent: a second one next to the kernel's, for the same user, with the same folders and policy. */
 
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Executor, type KernelHost, type KernelHostListener, runToEnd } from '../environments/kernel-host.ts';
 import type { EnvironmentSandbox } from '../environments/sandbox-environment.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { AGENT_PATHS, type AgentMounts } from '../sandbox/mount-points.ts';
+import { permits } from '../sandbox/sandbox-user.ts';
 import { dataFolder } from './data-folders.ts';
 import { ExecutorConfig, withExecutorAdvice } from './executor-config.ts';
 import { checkOptions, type SessionOptions } from './session-options.ts';
@@ -38,7 +41,9 @@ export async function openAgentSandbox(options: AgentSandboxOptions): Promise<Ag
     await using undo = new AsyncDisposableStack();
     const { resource: executor, release } = acquireExecutor(launch.executorChoice);
     undo.defer(release);
-    const { environment, spec } = await launch.openForAgent(executor, options.folders);
+    const spec = launch.agentSpec(options.folders);
+    if (kind === 'container') checkAgentCanRead(options.folders, spec);
+    const environment = await executor.open(spec);
     undo.defer(() => environment.close());
     environment.listen({ snapshotLost: () => {}, networkDenied: options.onDenied ?? (() => {}) });
     if (kind === 'container') await requireNode(executor, environment, checked.image);
@@ -102,4 +107,38 @@ function unusable(image: string | undefined, words: string): CellaError {
     image === undefined ? 'build it again with `cella images build`' : 'it needs the libraries of glibc and libstdc++';
   const message = `${which} cannot run a coding agent, because Node does not run in it (${words}): ${advice}.`;
   return new CellaError('IMAGE_UNUSABLE', message, { details: image === undefined ? {} : { image } });
+}
+
+interface SandboxOwner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+const [READ, ENTER] = [4, 5];
+
+/** Checks the folder itself: the files below it get their permissions when the program is installed. */
+function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: SandboxOwner): void {
+  for (const path of [node, join(node, 'node')]) checkMode(node, path, ENTER, user);
+  if (runner !== undefined) {
+    checkMode(runner, runner, ENTER, user);
+    for (const name of readdirSync(runner)) checkMode(runner, join(runner, name), READ, user);
+  }
+  if (programs === undefined) return;
+  const versions = foldersIn(programs).flatMap((agent) => [agent, ...foldersIn(agent)]);
+  for (const folder of [programs, ...versions]) checkMode(programs, folder, ENTER, user);
+}
+
+/** `whole`: the folder to make readable. */
+function checkMode(whole: string, path: string, wanted: number, user: SandboxOwner): void {
+  if (permits(statSync(path), user, wanted)) return;
+  throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${user.uid}) cannot read ${path}.`, {
+    advice: `It was installed under a restrictive umask. Make it readable: \`chmod -R go+rX ${whole}\`.`,
+  });
+}
+
+function foldersIn(folder: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+    .map(({ name }) => join(folder, name));
 }

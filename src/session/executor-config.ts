@@ -1,6 +1,5 @@
 /** Turns checked options into what an executor needs: its kind, folders, identity, environment variables, limits. */
 
-import { readdirSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { removeFolder } from '../environments/files/remove-tree.ts';
 import type { FilesRoot } from '../environments/files/session-files.ts';
@@ -17,7 +16,7 @@ import { CellaError } from '../protocol/errors.ts';
 import { limitsToSpec, PACKAGES_INSIDE, policyOf } from '../protocol/sandbox-policy.ts';
 import { type AgentMounts, agentMounts, checkAgentMounts } from '../sandbox/mount-points.ts';
 import { checkFoldersAnswer, readableFolder, resolveFolder, writableFolder } from '../sandbox/named-folders.ts';
-import { type FileRights, fileRights, permits } from '../sandbox/sandbox-user.ts';
+import { type FileRights, fileRights } from '../sandbox/sandbox-user.ts';
 import { readProcessConfig } from '../settings/process-config.ts';
 import type { RecordStore } from '../storage/contract.ts';
 import { folderName } from '../storage/validation.ts';
@@ -178,17 +177,12 @@ export class ExecutorConfig {
     return join(this.#root, 'home');
   }
 
-  /** Opens a sandbox for a coding agent, next to that of the kernels. No kernel runs in it. */
-  async openForAgent(
-    executor: Executor,
-    folders: AgentMounts,
-  ): Promise<{ environment: KernelHost; spec: EnvironmentSpec }> {
+  /** The sandbox of a coding agent, next to that of the kernels. No kernel runs in it. */
+  agentSpec(folders: AgentMounts): EnvironmentSpec {
     const own = this.#spec(ensureKeyFolder(this.#root, this.#ownUser));
     checkAgentMounts([...own.readable, ...own.writable]);
     const readable = [...own.readable, ...agentMounts(folders, this.#ownUser)];
-    const spec: EnvironmentSpec = { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
-    if (this.executorChoice.kind === 'container') checkAgentCanRead(folders, spec);
-    return { environment: await executor.open(spec), spec };
+    return { ...own, readable, limits: { ...own.limits, memoryCounts: 'used' } };
   }
 
   /** Opens a sandbox for this session: a spare one if available and this is the key's first, otherwise a new one. */
@@ -250,7 +244,7 @@ export class ExecutorConfig {
   }
 }
 
-export interface ChosenExecutor extends ExecutorFactory {
+interface ChosenExecutor extends ExecutorFactory {
   readonly kind: ExecutorKind;
 }
 
@@ -340,38 +334,4 @@ export function requireLinux(platform: string = process.platform): void {
   if (platform === 'linux') return;
   const message = `Sandboxed processes need Linux; this is ${platform}.`;
   throw new CellaError('SANDBOX_UNAVAILABLE', message, { details: { platform } });
-}
-
-interface SandboxOwner {
-  readonly uid: number;
-  readonly gid: number;
-}
-
-const [READ, ENTER] = [4, 5];
-
-/** Checks the folder itself: the files below it get their permissions when the program is installed. */
-export function checkAgentCanRead({ node, runner, programs }: AgentMounts, user: SandboxOwner): void {
-  for (const path of [node, join(node, 'node')]) checkMode(node, path, ENTER, user);
-  if (runner !== undefined) {
-    checkMode(runner, runner, ENTER, user);
-    for (const name of readdirSync(runner)) checkMode(runner, join(runner, name), READ, user);
-  }
-  if (programs === undefined) return;
-  const versions = foldersIn(programs).flatMap((agent) => [agent, ...foldersIn(agent)]);
-  for (const folder of [programs, ...versions]) checkMode(programs, folder, ENTER, user);
-}
-
-/** `whole`: the folder to make readable. */
-function checkMode(whole: string, path: string, wanted: number, user: SandboxOwner): void {
-  if (permits(statSync(path), user, wanted)) return;
-  throw new CellaError('AGENT_NOT_INSTALLED', `The user that the agent runs as (${user.uid}) cannot read ${path}.`, {
-    advice: `It was installed under a restrictive umask. Make it readable: \`chmod -R go+rX ${whole}\`.`,
-  });
-}
-
-function foldersIn(folder: string): string[] {
-  const entries = readdirSync(folder, { withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
-    .map(({ name }) => join(folder, name));
 }
