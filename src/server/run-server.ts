@@ -24,7 +24,7 @@ import { defaultLimits, type HttpLimits, type ServerContext } from './http/serve
 import { openLogs } from './logger.ts';
 import { type MakeMcp, McpEndpoints } from './mcp-endpoints.ts';
 import { ModelMetrics, ServerMetrics } from './metrics.ts';
-import { StorageQuota } from './quotas/storage-quota.ts';
+import { StorageQuota, storedDataOf } from './quotas/storage-quota.ts';
 import { KernelQuota } from './quotas/user-quotas.ts';
 import { Followers, type RateOptions } from './request-limits.ts';
 import { type AgentOptions, AgentService } from './runners/agent-service.ts';
@@ -32,7 +32,6 @@ import { ServerControl } from './server-control.ts';
 import { OrphanedFiles } from './sessions/session-deletion.ts';
 import { SessionManager } from './sessions/session-manager.ts';
 import type { SessionManagerOptions } from './sessions/session-types.ts';
-import { storedDataOf } from './sessions/user-namespaces.ts';
 import { checkExposure, openFilesWarning, publicUrl, readTls } from './startup-checks.ts';
 import { StorageProbe } from './storage-probe.ts';
 import { AgentProfiles } from './turns/agent-profiles.ts';

@@ -6,15 +6,22 @@
 import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { discardedFolders } from '../../environments/files/remove-tree.ts';
 import { folderSize } from '../../lib/folder-size.ts';
+import { everyArtifact } from '../../namespaces/artifacts/artifacts-namespace.ts';
 import type { Quotas } from '../../protocol/access-models.ts';
 import { isSandboxUid } from '../../sandbox/sandbox-user.ts';
-import type { CheckpointStore, EventLog, TranscriptStore } from '../../storage/contract.ts';
+import type { CheckpointStore, EventLog, Storage, TranscriptStore } from '../../storage/contract.ts';
+import { folderName, jsonLength } from '../../storage/validation.ts';
+import { isLocalUser, storageKeyOf } from '../ids.ts';
+import { sessionsOf } from '../sessions/session-listing.ts';
+import type { SessionManager } from '../sessions/session-manager.ts';
 import { checkLimits, type UserQuotas } from './user-quotas.ts';
 
 const FRESH_MS = 60_000;
 
-export interface StoredData {
+/** What the storage quota of a user counts. */
+interface StoredData {
   /** Workspaces, and the user's other folders on disk. */
   readonly folders: readonly string[];
   /** Storage keys of the user's sessions. */
@@ -97,6 +104,35 @@ export class StorageQuota {
     this.#measured.set(userId, measured);
     return measured;
   }
+}
+
+interface UserDataContext {
+  readonly sessions: SessionManager;
+  readonly storage: Storage;
+  readonly dataDir: string;
+}
+
+export async function storedDataOf(
+  { sessions: manager, storage, dataDir }: UserDataContext,
+  userId: string,
+): Promise<StoredData> {
+  const sessions = await sessionsOf(manager, userId);
+  const agentKeys = sessions.map(({ agentKey }) => storageKeyOf(userId, agentKey));
+  const folders = [
+    ...agentKeys.map((key) => join(dataDir, 'agents', folderName(key))),
+    ...sessions.map(({ id }) => join(dataDir, 'outputs', id)),
+    ...(await discardedFolders(join(dataDir, 'agents'), userId)),
+  ];
+  return { agentKeys, folders, keptBytes: await userStoredBytes(storage, userId) };
+}
+
+/** What a user stores, apart from their sessions. */
+async function userStoredBytes(storage: Storage, ownerId: string): Promise<number> {
+  const { artifacts, skills } = isLocalUser(ownerId) ? storage : storage.scope(ownerId);
+  let bytes = await artifacts.unlistedBytes();
+  for await (const info of everyArtifact(artifacts)) bytes += info.size + jsonLength(info);
+  for (const { text } of await skills.list()) bytes += Buffer.byteLength(text);
+  return bytes;
 }
 
 const MOST_LOOKED_AT = 100_000;

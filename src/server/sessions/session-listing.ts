@@ -10,6 +10,7 @@ import { agentKeyIn } from '../ids.ts';
 import type { OpenSessions } from './open-sessions.ts';
 import type { ServerSession } from './server-session.ts';
 import type { SessionDefinition, SessionDefinitions } from './session-definitions.ts';
+import type { SessionManager } from './session-manager.ts';
 import type { SessionManagerOptions, SessionServices, Viewer } from './session-types.ts';
 
 /** How many sessions one page examines. */
@@ -139,4 +140,26 @@ type StoredKernel = Omit<KernelInfo, 'state' | 'executions'>;
 function withoutProcess({ pid, memoryBytes, ...known }: StoredKernel, state: KernelInfo['state']): StoredKernel {
   if (state === 'hibernated') return known;
   return { ...known, pid, memoryBytes };
+}
+
+const PAGE = 1000;
+
+/** All sessions of a user. */
+export async function sessionsOf(manager: SessionManager, ownerId: string): Promise<SessionInfo[]> {
+  const sessions: SessionInfo[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await manager.list({ ownerId, limit: PAGE, cursor });
+    sessions.push(...page.sessions);
+    cursor = page.next;
+  } while (cursor !== undefined);
+  return sessions;
+}
+
+/** The sessions of a user and all their forks, which work in the same workspaces. A fork comes after its parent. */
+export async function sessionsWithForks(manager: SessionManager, ownerId: string): Promise<SessionInfo[]> {
+  const sessions = new Map((await sessionsOf(manager, ownerId)).map((session) => [session.id, session]));
+  // The loop also visits the forks that it adds.
+  for (const [id] of sessions) for (const fork of await manager.forksOf(id)) sessions.set(fork.id, fork);
+  return [...sessions.values()].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }

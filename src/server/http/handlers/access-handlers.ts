@@ -11,7 +11,7 @@ import type {
 import { CellaError } from '../../../protocol/errors.ts';
 import type { Principal } from '../../access/authorization.ts';
 import type { BrowserLogin } from '../../access/logins.ts';
-import { sessionsWithForks } from '../../sessions/user-namespaces.ts';
+import { sessionsWithForks } from '../../sessions/session-listing.ts';
 import { COOKIE, countFailure } from '../authenticate.ts';
 import { loginPage, showLoginPage, wantsPage } from '../pages.ts';
 import type { Handlers } from '../router.ts';
