@@ -9,7 +9,7 @@ export interface RateOptions {
   /** How many may come at once. */
   readonly burst?: number;
   readonly mostBuckets?: number;
-  /** What there is too much of, in words. */
+  /** Begins the message of the error. */
   readonly what?: string;
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
@@ -120,7 +120,7 @@ export class ByteLimit {
   readonly #what: string;
   readonly #held = new Map<string, number>();
 
-  /** `what` is held, in words. */
+  /** `what` begins the message of the error. */
   constructor(most: number, what = 'Requests in progress') {
     this.#most = most;
     this.#what = what;

@@ -161,7 +161,7 @@ export class SessionNamespaces implements NamespacesApi {
           if (name.startsWith('deps.')) this.#notePackages(result);
           return result;
         } catch (error) {
-          this.#tellRefused(name, error);
+          this.#reportRefused(name, error);
           throw error;
         }
       },
@@ -173,7 +173,7 @@ export class SessionNamespaces implements NamespacesApi {
     await this.#ends.disposeAsync();
   }
 
-  #tellRefused(name: string, error: unknown): void {
+  #reportRefused(name: string, error: unknown): void {
     if (!(error instanceof CellaError)) return;
     const { code, details } = error;
     const kind = details.refused === 'namespace' ? 'namespace' : REFUSALS[code];

@@ -142,13 +142,13 @@ export class LiveTurn {
   }
 
   #answered(native: Extract<SdkMessage, { type: 'user' }>): AgentEvent[] {
-    const { message, parent_tool_use_id, tool_use_result: facts, tool_result_meta: fates = [] } = native;
+    const { message, parent_tool_use_id, tool_use_result: facts, tool_result_meta: outcomes = [] } = native;
     if (typeof message.content === 'string') return [];
     const parent = parent_tool_use_id ?? undefined;
     return message.content.flatMap((given) => {
       const block = Block.safeParse(given).data;
       if (block?.type !== 'tool_result') return [];
-      const outcome = toolOutcome(fates.find(({ id }) => id === block.tool_use_id));
+      const outcome = toolOutcome(outcomes.find(({ id }) => id === block.tool_use_id));
       return this.#blockEvents.toolEnded(block, { parent, outcome, facts });
     });
   }

@@ -131,13 +131,13 @@ export class ModelGateway implements AsyncDisposable {
       const failure = error instanceof CellaError ? error : new CellaError('INTERNAL', 'The gateway failed.');
       if (failure !== error) this.#parts.log?.error({ err: error }, 'model gateway');
       else this.#parts.log?.warn({ provider, code: failure.code, reason: failure.message }, 'model call refused');
-      if (failure === error) this.#tellRefused(provider, failure, expected);
-      tell(response, provider, failure);
+      if (failure === error) this.#reportRefused(provider, failure, expected);
+      sendError(response, provider, failure);
     }
   }
 
   /** Failures of the provider or the connection are not refusals, unless the gateway held an answer back. */
-  #tellRefused(provider: Provider, error: CellaError, { session, userId }: Partial<TokenBinding>): void {
+  #reportRefused(provider: Provider, error: CellaError, { session, userId }: Partial<TokenBinding>): void {
     const { code, message, details } = error;
     const isRefused = REFUSED.has(code) || details.heldBack === true;
     const kind = code === 'UNAUTHENTICATED' ? 'session_token' : isRefused ? 'gateway' : undefined;
@@ -268,7 +268,7 @@ function urlOf(base: URL, target: string): URL {
 }
 
 /** Midway through an answer, only a stream can carry the error, as an event. Otherwise this cuts the connection. */
-function tell(response: ServerResponse, provider: Provider, error: CellaError): void {
+function sendError(response: ServerResponse, provider: Provider, error: CellaError): void {
   if (response.destroyed) return;
   if (!response.headersSent) sendProviderError(response, provider, error);
   else if (isStream(String(response.getHeader('content-type'))))

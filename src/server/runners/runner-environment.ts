@@ -201,7 +201,7 @@ export class ConversationSync {
     const transcript = stored && conversation !== undefined ? { ...stored, conversation } : undefined;
     await this.#connection.setupSession(turn, transcript, { timeoutMs: this.#settings.startMs, signal });
     this.#prepared = wanted;
-    await tellMissing(files, turn);
+    await reportMissing(files, turn);
     return conversation;
   }
 
@@ -226,7 +226,7 @@ export class ConversationSync {
 }
 
 /** Tells the user which files are missing; the agent works without them. */
-async function tellMissing(files: readonly FileWritten[], turn: RunnerTurn): Promise<void> {
+async function reportMissing(files: readonly FileWritten[], turn: RunnerTurn): Promise<void> {
   const reasons = files.flatMap((file) => (file.ok ? [] : [file.error.message]));
   if (reasons.length === 0) return;
   const count = reasons.length === 1 ? 'One file' : `${reasons.length} files`;

@@ -48,9 +48,9 @@ export class SessionTrimmer {
   /** If there are many events after the recovery position. */
   async saveRecoveryPosition(every = 1): Promise<void> {
     const { services, log: writer, definition } = this.#parts;
-    const { state: position, isComplete: sound } = writer;
+    const { state: position, isComplete } = writer;
     const open = position.open.length + position.turns.length;
-    if (!sound || open > 0 || position.last - this.#savedPosition < every) return;
+    if (!isComplete || open > 0 || position.last - this.#savedPosition < every) return;
     this.#savedPosition = position.last;
     await writeRecoveryPosition(services.storage, definition.value.id, position.last);
   }
@@ -82,7 +82,7 @@ async function applyRetention(
   return floor;
 }
 
-/** Every so many rounds, all sessions are trimmed. */
+/** Rounds between two that also trim the sessions that are not open. */
 const ALL_EVERY = 60;
 /** How long one session may delay the others. */
 const SESSION_WAIT_MS = 100;

@@ -157,7 +157,7 @@ export interface SessionServices extends Readonly<Omit<CheckedOptions, ManagerOp
   /** Defaults of every session. */
   readonly session: NonNullable<SessionManagerOptions['session']> & { readonly folderLinks: 'refused' };
   readonly counters: Counters;
-  /** Of code and prompts that wait or run, by the user who sent them. */
+  /** The bytes of queued and running code and prompts, by their user. */
   readonly queuedBytes: ByteLimit;
   /** Whether the server is shutting down: nothing new starts. */
   readonly draining: () => boolean;

@@ -109,19 +109,19 @@ export class SessionTurn {
   }
 
   end(info: TurnInfo): void {
-    this.#release();
+    this.#stopListening();
     this.#started.reject(new CellaError('ABORTED', 'The turn ended before it started.'));
     this.#ended.resolve(info);
   }
 
   fail(error: Error): void {
-    this.#release();
+    this.#stopListening();
     this.#started.reject(error);
     this.#ended.reject(error);
   }
 
   /** The caller's signal may outlive the turn. */
-  #release(): void {
+  #stopListening(): void {
     this.#aborting[Symbol.dispose]();
   }
 }

@@ -96,7 +96,7 @@ export interface SessionTurnsParts extends Omit<TurnExecutorParts, 'records' | '
   readonly requests: IdempotencyStore;
   readonly definition: { readonly settings: Pick<SessionInfo['settings'], 'queueLimit'> };
   readonly draining: () => boolean;
-  /** Of prompts that wait or run, by the user who sent them. */
+  /** The bytes of queued and running prompts, by their user. */
   readonly queuedBytes: ByteLimit;
 }
 
