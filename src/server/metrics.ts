@@ -88,7 +88,7 @@ export class ServerMetrics {
   }
 }
 
-export interface AgentMetrics {
+interface AgentMetrics {
   readonly runners: RunnerPoolMetrics;
   readonly models: ModelTotals;
 }

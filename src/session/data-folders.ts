@@ -210,7 +210,7 @@ export function hasPackageSets(path: string, facts: PackageFolderStat): boolean 
 
 type WorkspaceOption = 'cwd' | 'executor' | 'sandbox' | 'folderLinks' | 'folderIds';
 
-export interface WorkspaceQuery extends Pick<SessionOptions, WorkspaceOption> {
+interface WorkspaceQuery extends Pick<SessionOptions, WorkspaceOption> {
   readonly agentKey: string;
   /** A real path, without symbolic links. */
   readonly dataDir: string;

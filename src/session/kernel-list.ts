@@ -9,7 +9,7 @@ import type { SessionRecord } from '../storage/session-record.ts';
 import { dataFolder } from './data-folders.ts';
 import { acquireStorage } from './shared-resources.ts';
 
-export interface ListKernelsOptions {
+interface ListKernelsOptions {
   readonly dataDir?: string;
   readonly storage?: Storage | undefined;
   /** Filters by key. */

@@ -28,7 +28,7 @@ import { chooseExecutor, locatePython } from './executor-config.ts';
 import { type CheckedOptions, checkOptions, type SessionOptions } from './session-options.ts';
 import { type AcquiredStorage, acquireExecutor, acquireStorage } from './shared-resources.ts';
 
-export interface SessionNamespacesOptions {
+interface SessionNamespacesOptions {
   /** Called on first use, and again if opening failed. */
   readonly acquireStorage: () => AcquiredStorage;
   /** The interpreter of the kernels: on the host, or elsewhere. */

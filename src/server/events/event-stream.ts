@@ -11,7 +11,7 @@ import type { SessionLog } from './session-log.ts';
 
 const PAGE_EVENTS = 500;
 
-export interface EventStreamSource {
+interface EventStreamSource {
   readonly log: EventLog;
   readonly key: string;
   readonly writer: SessionLog;
@@ -67,7 +67,7 @@ export async function* readEvents(
   }
 }
 
-export interface EventFilter {
+interface EventFilter {
   readonly execution?: string | undefined;
   readonly turn?: string | undefined;
 }

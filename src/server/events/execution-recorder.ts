@@ -19,7 +19,7 @@ import type { SessionExecutions } from '../sessions/session-executions.ts';
 import { countedBytes, type OutputFiles, type OutputFileWriter } from './output-files.ts';
 import type { SessionLog } from './session-log.ts';
 
-export interface RecordLimits {
+interface RecordLimits {
   /** The largest event. */
   readonly eventBytes: number;
   /** How much output of one execution becomes events; the rest goes to files. */

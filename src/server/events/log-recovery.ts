@@ -14,7 +14,7 @@ import { LogState } from './session-log.ts';
 const MARKS = 'session-marks';
 const REASON = 'The server ended while the code was running. It does not run again.';
 
-export interface RecoveredLog {
+interface RecoveredLog {
   readonly position: LogState;
   /** How many executions were marked. */
   readonly interrupted: number;

@@ -14,7 +14,7 @@ import type { OutputContent } from '../sessions/session-types.ts';
 
 const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;
 const mediaTypes = { txt: 'text/plain; charset=utf-8', json: 'application/json' } as const;
-export type OutputKind = keyof typeof mediaTypes;
+type OutputKind = keyof typeof mediaTypes;
 /** The least that a file counts as, however small it is: code can make any number of them. */
 const LEAST_FILE_BYTES = 16 * 1024;
 

@@ -43,7 +43,7 @@ export interface AgentOptions {
   readonly onPool?: ((pool: RunnerPool) => void) | undefined;
 }
 
-export interface AgentServiceParts {
+interface AgentServiceParts {
   readonly config: Pick<ServerConfig, 'dataDir' | 'runners'>;
   readonly access: Pick<AccessControl, 'sessionTokens' | 'audit'>;
   readonly models: ModelService;

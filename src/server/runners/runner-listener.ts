@@ -24,10 +24,10 @@ const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
 const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
 
 /** The session and runner that the socket belongs to. */
-export type RunnerBinding = Pick<TokenBinding, 'session' | 'runner'>;
+type RunnerBinding = Pick<TokenBinding, 'session' | 'runner'>;
 
 /** The model gateway. It checks that the token belongs to this runner. False if the path is not its own. */
-export type ModelCalls = (
+type ModelCalls = (
   request: IncomingMessage,
   response: ServerResponse,
   socket: RunnerBinding & { readonly hasNetwork: boolean },

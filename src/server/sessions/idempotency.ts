@@ -42,7 +42,7 @@ const IdempotencyRecord = z.object({
 });
 export type IdempotencyRecord = z.infer<typeof IdempotencyRecord>;
 
-export interface IdempotencyLimits {
+interface IdempotencyLimits {
   readonly maxAgeMs: number;
   /** Per session. */
   readonly maxCount: number;

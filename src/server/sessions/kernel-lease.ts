@@ -7,7 +7,7 @@ import { storageKeyOf } from '../ids.ts';
 import type { CurrentDefinition, SessionDefinition } from './session-definitions.ts';
 import { allowsRuntimeDeps, type SessionServices } from './session-types.ts';
 
-export interface KernelLeaseParts {
+interface KernelLeaseParts {
   readonly services: SessionServices;
   /** Includes the namespaces of its user. Only the owner of the session can write to it. */
   readonly storage: Storage;
