@@ -1,10 +1,10 @@
-/** The ids that the server gives (sortable by time), and agent keys as storage has them. */
+/** Ids that the server creates, and agent keys as storage has them. */
 
 import { randomBytes } from 'node:crypto';
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz';
 
-/** Of a session, an execution, a permission, a rule, a turn, an output file. */
+/** Session, execution, permission, rule, turn, output file. */
 type IdKind = 'ses' | 'exe' | 'prm' | 'rul' | 'trn' | 'out';
 
 /** Ids of one kind sort by the time at which they were made. */
@@ -12,7 +12,7 @@ export function newSortableId(kind: IdKind): string {
   return `${kind}_${stamp()}${random(8)}`;
 }
 
-/** Whether this is the user who owns what sessions without a server have created. */
+/** Whether this is the user `local`, who also owns what was created without a server. */
 export const isLocalUser = (ownerId: string): boolean => ownerId === 'local';
 
 export function storageKeyOf(ownerId: string, agentKey: string): string {
@@ -38,7 +38,7 @@ function stamp(): string {
   return Date.now().toString(36).padStart(8, '0');
 }
 
-/** Random bytes in stock: one call for many bytes is cheaper than many calls. */
+/** Random bytes for the next ids: one call for many bytes is cheaper than many calls. */
 let bytes = Buffer.alloc(0);
 let used = 0;
 

@@ -1,4 +1,4 @@
-/** Limits on what one client can make the server do or hold: rates, concurrency, bytes of unfinished requests. */
+/** Limits on rates, concurrency and memory that one client can use. */
 
 import { BoundedMap } from '../lib/bounded-map.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
@@ -74,7 +74,7 @@ export class FrameRateLimit {
   }
 }
 
-/** How many of one kind each key may have at a time. */
+/** Limits how many each key may have at a time. */
 export class ConcurrencyLimit {
   readonly #most: number;
   readonly #refusal: (most: number) => CellaError;
@@ -101,7 +101,7 @@ export class ConcurrencyLimit {
   }
 }
 
-/** How many of one kind a session may have open. QUOTA_EXCEEDED if it is one too many. */
+/** Limits how many a session may have open, with QUOTA_EXCEEDED. */
 export function perSessionLimit(what: string, most: number): ConcurrencyLimit {
   const message = `The session already has ${most} open ${what}.`;
   return new ConcurrencyLimit(most, () => new CellaError('QUOTA_EXCEEDED', message, { details: { most } }));
@@ -186,7 +186,7 @@ interface Follower {
   readonly authMethod: { readonly id: string };
 }
 
-/** All tokens and logins of one user together may do as much as this many single ones. */
+/** The limit of a user is this many times the limit of one token or login. */
 export const CREDENTIALS_AT_ONCE = 4;
 
 /** Limits clients that follow sessions, per credential and per user, so that none takes all connections. */

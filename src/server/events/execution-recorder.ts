@@ -40,7 +40,7 @@ export class ExecutionRecorder implements AsyncDisposable {
   readonly #limits: RecordLimits;
   readonly #streams = new Map<StreamOutput['type'], OutputFileWriter>();
   #inline = 0;
-  /** What the displays in files count as. */
+  /** Counted bytes of the displays in files. */
   #kept = 0;
   #displaysCut = 0;
 
@@ -155,7 +155,7 @@ async function bundleOf(data: MimeBundle): Promise<Bundle> {
   return bundle;
 }
 
-/** Without pieces: events are small. */
+/** Replaces pieces of JSON by their values: the values of an event are small. */
 function withoutPieces<T extends object>(values: T): T {
   const parts = Object.entries(values).map(([name, value]) => {
     if (value instanceof JsonPieces) return [name, value.toJSON()];
@@ -192,7 +192,7 @@ interface BackgroundEventRecorderParts {
   readonly writer: SessionLog;
   readonly outputs: OutputFiles;
   readonly limits: RecordLimits;
-  /** Knows them by their number in the kernel. */
+  /** Finds an execution by its number in the kernel. */
   readonly executions: Pick<SessionExecutions, 'executionOf'>;
 }
 

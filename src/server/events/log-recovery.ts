@@ -1,6 +1,6 @@
 /**
- * Completes the log of a session after the previous server ended, however it did: what ran then is marked as interrupted,
- * once. A recovery position in storage says up to where the log holds nothing that still runs.
+ * Completes the log of a session after the previous server ended or crashed: marks what ran then as interrupted, once. The
+ * recovery position in storage is the number of an event before which nothing is left unfinished.
  */
 
 import { CellaError } from '../../protocol/errors.ts';
@@ -16,7 +16,7 @@ const REASON = 'The server ended while the code was running. It does not run aga
 
 interface RecoveredLog {
   readonly position: LogState;
-  /** How many executions were marked. */
+  /** How many executions were marked as interrupted. */
   readonly interrupted: number;
 }
 
@@ -30,7 +30,7 @@ export async function recoverLog(
 ): Promise<RecoveredLog> {
   const position = new LogState(await events.last(key));
   const mark = await readRecoveryPosition(documents, sessionId);
-  // The key may have been deleted without the server.
+  // The key may have been deleted without a server: its log then starts again.
   const after = mark > position.last ? 0 : mark;
   const asked = new Map<string, { readonly name: string; readonly firstSeq: number }>();
   for await (const logged of events.read(key, { after })) {
@@ -55,21 +55,21 @@ export async function recoverLog(
   return { position, interrupted: endings.filter(({ type }) => type === 'interrupted').length };
 }
 
-/** A request is finished before its execution is: if the server ended between the two, its result is known. */
+/** A request gets its result before the log gets the end of the execution: if the server ended between them, it is known. */
 async function endingOf(
   execution: string,
   request: IdempotencyRecord | undefined,
   requests: IdempotencyStore,
 ): Promise<SessionEventBody> {
   const known = request?.execution === execution && request.outcome && !('error' in request.outcome);
-  // It may be in a file of another machine.
+  // The result may be in a file on another machine.
   const result = known ? await requests.result(request).catch(() => undefined) : undefined;
   if (!result) return { type: 'interrupted', execution, reason: REASON };
   const { stdout, stderr, displays, files, ...facts } = result;
   return { type: 'result', execution, ...facts };
 }
 
-/** Nothing that started up to this number still runs. */
+/** Every execution and turn that started before this event has ended. */
 export async function writeRecoveryPosition(
   { documents }: Pick<Storage, 'documents'>,
   sessionId: string,

@@ -15,10 +15,10 @@ import type { OutputContent } from '../sessions/session-types.ts';
 const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;
 const mediaTypes = { txt: 'text/plain; charset=utf-8', json: 'application/json' } as const;
 type OutputKind = keyof typeof mediaTypes;
-/** The least that a file counts as, however small it is: code can make any number of them. */
+/** A smaller file counts as this size, because code can make any number of files. */
 const LEAST_FILE_BYTES = 16 * 1024;
 
-/** What a file of this size counts as, wherever the bytes of files are limited. */
+/** The size that limits on the bytes of files use. */
 export const countedBytes = (bytes: number): number => Math.max(bytes, LEAST_FILE_BYTES);
 
 export class OutputFiles {
@@ -76,7 +76,7 @@ export class OutputFiles {
   async trim({ olderThan, maxBytes }: { readonly olderThan: number; readonly maxBytes: number }): Promise<void> {
     const names = await this.#names();
     let left = maxBytes;
-    // Their names start with the time at which they were made.
+    // Names sort by the time of creation.
     for (const name of await sortedInSlices(names, (one, other) => (one < other ? 1 : -1))) {
       if (this.#growing.has(name)) continue;
       const path = join(this.#folder, name);
@@ -114,7 +114,7 @@ export class OutputFileWriter implements AsyncDisposable {
   readonly #made: WriterFacts;
   readonly #done: () => void;
   #bytes = 0;
-  /** Bytes beyond its limit, which were dropped. */
+  /** Bytes beyond the limit that were dropped. */
   cutBytes = 0;
 
   constructor(handle: FileHandle, made: WriterFacts, done: () => void) {

@@ -1,7 +1,7 @@
 /**
  * The log of one session. Events are appended in order, in batches, and are durable before any reader sees them. If storage
- * fails, events that were not written get no number, so numbers have no gap; when storage works again, the log says how
- * many were lost and that what ran has failed.
+ * fails, events that were not written get no number, so numbers have no gap. When storage works again, the log says how
+ * many events were lost, and that the executions that ran have failed.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +16,7 @@ const GATHER_MS = 2;
 const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 1000;
 
-/** After a failure: whether `sent` is in the log is unknown; everything since then is not. */
+/** After a failed write: the log may contain `sent`, and contains nothing since then. */
 interface WriteFailure {
   readonly sent: readonly TimedEvent[];
   /** How many of the lost events are accounted for if `sent` is in the log. */
@@ -48,7 +48,7 @@ export interface SessionLogParts {
   readonly owned: () => boolean;
   /** The end of an execution that has ended, but not in the log. */
   readonly resultOf?: (execution: string) => SessionEventBody | undefined;
-  /** Called when events could not be written. What runs must end and write nothing more. */
+  /** Called when events could not be written. Executions and turns must end and write nothing more. */
   readonly onFailure: (error: CellaError) => void;
 }
 
@@ -87,19 +87,19 @@ export class SessionLog {
     return this.#readers.size > 0;
   }
 
-  /** Makes every reader look again. */
+  /** Makes every reader check for events and for the end. */
   notifyReaders(): void {
     for (const onChange of this.#readers) onChange();
   }
 
-  /** Written soon, together with what comes next. */
+  /** Writes it soon, together with the next events. */
   add(event: SessionEventBody): void {
     if (this.#closed) return;
     this.#queue.push(newLogEntry(event));
     this.#beginSoon();
   }
 
-  /** Written at once, or `soon`, together with what comes next. Resolves with its number when it is durable. */
+  /** Writes it now, or `soon`, together with the next events. Resolves with its number when it is durable. */
   write(event: SessionEventBody, { flushed = false, soon = false } = {}): Promise<number> {
     const written = Promise.withResolvers<number>();
     // A caller who does not await it gets failures through `onFailure`.
@@ -140,7 +140,7 @@ export class SessionLog {
     return this.#failure === undefined && this.#queue.empty;
   }
 
-  /** Writes what was added before. Later events are not written. */
+  /** Writes the events added so far. Later events are dropped. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.settled();
@@ -213,7 +213,7 @@ export class SessionLog {
     this.#retryLater();
   }
 
-  /** After a failure: finds out what is in the log, and logs what became of the rest. */
+  /** After a failed write: finds out what the log contains, and logs the losses and failures. */
   async #repair(): Promise<void> {
     const broken = this.#failure;
     if (!broken) return;
@@ -265,7 +265,7 @@ const BATCH_EVENTS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /** Beyond this, writers wait. */
 const HIGH_WATER = 2 * 1024 * 1024;
-/** Bytes of an event beside its texts, and of what is no text in it. */
+/** The assumed size of an event without its texts, and of a value that is no text. */
 const EVENT_COST = 128;
 const ITEM_COST = 8;
 
@@ -285,7 +285,7 @@ function newLogEntry(event: SessionEventBody, facts: Partial<Pick<LogEntry, 'flu
   return { event: { at: Date.now(), ...event }, size: EVENT_COST + sizeOf(event), flushed, written };
 }
 
-/** About how many bytes it takes: those of its texts, and something for each item. */
+/** The approximate size: the bytes of its texts, and a constant for each item. */
 function sizeOf(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return ITEM_COST;
@@ -384,7 +384,7 @@ export class LogState {
     if (event.type === 'turn_started') this.#turns.add(event.turn);
     if (event.type === 'turn_ended') this.#turns.delete(event.turn);
     if (isExecutionEnd(event)) this.#open.delete(event.execution);
-    // Its start may be deleted: any event of it that is not background output shows that it runs.
+    // Its start may have been trimmed: any other event of it shows that it runs, except background output.
     else if ('execution' in event && event.execution && !('background' in event)) this.#open.add(event.execution);
   }
 }
@@ -400,7 +400,7 @@ class RecentEvents {
     this.#events.push({ event, size });
     this.#bytes += size;
     if (this.#events.length <= RECENT_EVENTS && this.#bytes <= RECENT_BYTES) return;
-    // Half of them at once, so that the cost per event is small.
+    // Drops half of them at once, so that the cost per event is small.
     const most = this.#bytes > RECENT_BYTES ? RECENT_BYTES / 2 : this.#bytes;
     let from = Math.max(0, this.#events.length - RECENT_EVENTS / 2);
     this.#bytes = this.#events.slice(from).reduce((total, one) => total + one.size, 0);

@@ -139,7 +139,7 @@ export async function recordDecision(
 
 export class UnclaimedDecisions {
   readonly #records: PermissionRecords;
-  /** How long a decision stays valid: as long as such a request may wait. 0 means no limit. */
+  /** A decision stays valid as long as its request may wait. 0 means no limit. */
   readonly #validMs: (info: PermissionInfo) => number;
   readonly #decisions = new Set<PermissionRecord>();
 
@@ -152,7 +152,7 @@ export class UnclaimedDecisions {
     if (record.request !== undefined) this.#decisions.add(record);
   }
 
-  /** Removed synchronously, so that only one asker gets it. Resolves when storage has that. */
+  /** Removes it synchronously, so that only one asker gets it. Resolves when storage records that. */
   claim(request: string): Promise<PermissionInfo> | undefined {
     const record = [...this.#decisions].find((one) => one.request === request);
     if (!record) return undefined;
@@ -161,7 +161,7 @@ export class UnclaimedDecisions {
     const taken = this.#records.put({ ...record, delivered: true }).then(() => info);
     const [validMs, age] = [this.#validMs(info), Date.now() - (info.resolution?.at ?? 0)];
     if (validMs === 0 || age < validMs) return taken;
-    void taken.catch(() => {}); // the next server finds that it has expired
+    void taken.catch(() => {}); // the next server checks the age again
     return undefined;
   }
 

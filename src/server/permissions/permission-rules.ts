@@ -107,7 +107,7 @@ export function exactPattern(text: string): string {
   return text.replaceAll(/[\\*?]/g, (sign) => `\\${sign}`);
 }
 
-/** The same, but undefined if there can be no rule with it. */
+/** Like `exactPattern`, but undefined if no rule may have that pattern. */
 export function exactRulePattern(text: string): string | undefined {
   if (text.length > MOST_CHARACTERS) return undefined;
   const pattern = exactPattern(text);
@@ -211,8 +211,8 @@ interface CalledTool {
 }
 
 /**
- * The tools of agents that are known: the field that says what they do, and those that a rule need not be about. With any
- * other field, as of all other tools, the whole input counts: what it changes is not known here.
+ * Known tools of agents: the field that a rule compares, and the fields that it ignores. If the input has any other field, and
+ * for all other tools, a rule compares the whole input, because it is unknown what the rest changes.
  */
 const KNOWN_TOOLS = new Map<string, readonly [kind: RuleTarget['kind'], field: string, rest: readonly string[]]>([
   ['Bash', ['command', 'command', ['description', 'timeout']]],
@@ -242,13 +242,13 @@ export function agentRuleTarget({ tool, summary, input }: CalledTool): RuleTarge
   return { kind, text: value.length > MOST_CHARACTERS ? TOO_LONG : value };
 }
 
-/** What is empty does not count. */
+/** Ignores fields with empty values. */
 function hasOnly(input: object, names: readonly string[]): boolean {
   for (const name in input) if (!names.includes(name) && Reflect.get(input, name)) return false;
   return true;
 }
 
-/** The host makes the summary of a kernel tool's call, and it is complete. */
+/** The host writes the summary of a kernel tool's call, which is complete. */
 export function kernelToolRuleTarget({ summary }: CalledTool): RuleTarget {
   return { kind: 'command', text: summary };
 }

@@ -266,7 +266,7 @@ export class SessionPermissions {
     return toResult(decided);
   }
 
-  /** For kernel tools, a user's own rules apply only in their own session: elsewhere the owner's code could use them. */
+  /** For kernel tools, a user's own rules apply only in their own sessions: elsewhere the code of its owner could use them. */
   async #findRule(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
     const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
     const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;

@@ -133,7 +133,7 @@ export class AgentRunner {
     return result;
   }
 
-  /** Ends a runner that does not answer in time: what it waits for may never come. */
+  /** Ends a runner that does not answer in time: it may wait forever. */
   async #prepare(turn: RunnerTurn): Promise<string | undefined> {
     try {
       return await this.#sync.prepare(turn);

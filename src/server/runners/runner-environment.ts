@@ -180,7 +180,7 @@ export class ConversationSync {
   readonly #environment: RunnerEnvironment;
   readonly #connection: RunnerConnection;
   readonly #settings: RunnerSettings;
-  /** A digest of what was last written, to skip identical content. */
+  /** A digest of the agent and profile that were last written, to skip identical ones. */
   #prepared: string | undefined;
 
   constructor(environment: RunnerEnvironment, connection: RunnerConnection, settings: RunnerSettings) {

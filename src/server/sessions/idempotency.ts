@@ -1,6 +1,6 @@
 /**
- * Requests with an Idempotency-Key, so that a retry runs nothing twice: running ones, and finished ones in storage with their
- * results.
+ * Requests with an Idempotency-Key: running ones in memory, finished ones in storage with their results. A retry runs nothing
+ * twice.
  */
 
 import { createHash } from 'node:crypto';
@@ -17,7 +17,7 @@ import type { OutputFiles } from '../events/output-files.ts';
 import { jsonBytes, jsonText } from '../json-pieces.ts';
 
 const COLLECTION = 'idempotency';
-/** A retry may succeed after these, but the execution that they ended cannot. */
+/** A retry can succeed after these errors, but the execution that they ended is lost. */
 const TRANSIENT: ReadonlySet<ErrorCode> = new Set(['STORAGE_UNREACHABLE', 'SESSION_ELSEWHERE', 'SERVER_STOPPING']);
 /** Larger results are stored in a file. */
 const MAX_INLINE_BYTES = 256 * 1024;

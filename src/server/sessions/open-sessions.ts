@@ -64,7 +64,7 @@ export class OpenSessions {
 
   /** Opens a session that is not open. */
   async openNew(definition: SessionDefinition): Promise<ServerSession> {
-    // What is opened after the others are closed would never be closed.
+    // A session that opens after `close` would never be closed.
     if (this.#stopped) throw drainingError();
     const { id } = definition;
     const closed = this.#closing.get(id);

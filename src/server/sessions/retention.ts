@@ -1,4 +1,4 @@
-/** Trims the events, files and requests of sessions by age and size, never those of running code. */
+/** Trims the events, files and requests of sessions by age and size, but never while code runs. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { giveWay } from '../../lib/event-loop.ts';
@@ -29,7 +29,7 @@ export class SessionTrimmer {
   readonly #parts: SessionTrimmerParts;
   /** Trims the log, the files and the requests. */
   readonly apply = singleFlight(() => this.#parts.executions.runExclusive(() => this.#applyNow()));
-  /** How much had been written by then. */
+  /** Bytes that the log had written at the last trim. */
   #appliedAt = 0;
   #savedPosition: number;
 
@@ -45,7 +45,7 @@ export class SessionTrimmer {
     else await this.saveRecoveryPosition(SAVE_POSITION_EVERY);
   }
 
-  /** If there are many events after the recovery position. */
+  /** Saves it if at least `every` events came after the last one, and nothing runs. */
   async saveRecoveryPosition(every = 1): Promise<void> {
     const { services, log: writer, definition } = this.#parts;
     const { state: position, isComplete } = writer;

@@ -9,7 +9,7 @@ import { newSortableId } from '../ids.ts';
 import type { IdempotencyStore } from './idempotency.ts';
 import type { ExecutionHandle, ServerExecuteOptions } from './session-types.ts';
 
-/** How it ended: the result as it crosses the wire, and as it was in this process. */
+/** The result as JSON, and as an event with Python values. */
 interface EndedExecution {
   readonly result: ExecutionResult;
   readonly event: ResultEvent;
@@ -55,7 +55,7 @@ export class ServerExecution {
 
   toHandle(replayed = false): ExecutionHandle {
     const outcome = this.ended.then(({ result }) => result);
-    // A caller who reads the events hears of a failure there.
+    // A caller who reads the events gets a failure there.
     outcome.catch(() => {});
     return { id: this.id, replayed, isStored: false, started: this.started, outcome };
   }

@@ -250,7 +250,7 @@ export class ServerSession {
     return history.map(({ execution, code, status }) => ({ execution, code, status }));
   }
 
-  /** The session as `SessionApi`; what is done with it is logged. Starts the kernel. */
+  /** The session as `SessionApi`, which logs what is done with it. Starts the kernel. */
   async api(): Promise<SessionApi> {
     this.#ending.checkOpen();
     return await this.#lease.use(async (session) => new LoggedSession(session, this));
@@ -281,7 +281,7 @@ export class ServerSession {
     return await this.#lease.use(async (session) => session);
   }
 
-  /** What a runner for its agent is made from. Starts no kernel. */
+  /** The options of a runner for its agent. Starts no kernel. */
   async runnerSpec(): Promise<RunnerSpec> {
     this.#ending.checkOpen();
     const { storage, dataDir, session } = this.#services;
@@ -302,13 +302,13 @@ export class ServerSession {
     return this.#lease.use(work);
   }
 
-  /** Logs what was done to the session. */
+  /** Logs a change of the session's state. */
   logStateChange(change: StateChange, { subject, by }: StateFacts = {}): Promise<number> {
     if (change === 'reset' || change === 'restarted') this.#services.counters.restarts++;
     return this.#log.write({ type: 'session_state', change, subject, by });
   }
 
-  /** What storage may not know of its kernel yet; undefined if it has had none since the server started. */
+  /** The current state of its kernel, newer than its record. Undefined if it has had none since the server started. */
   async kernelState(): Promise<(Pick<KernelInfo, 'state' | 'executions'> & { readonly key: string }) | undefined> {
     const { key, isLive, session } = this.#lease;
     if (!session) return undefined;

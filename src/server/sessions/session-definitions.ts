@@ -25,7 +25,7 @@ import { sessionNotFound } from '../access/authorization.ts';
 import { newSortableId } from '../ids.ts';
 import { fingerprint } from './idempotency.ts';
 
-/** As the caller wrote them, so that a changed default applies to what was not set. */
+/** Stored as the caller wrote them, so that a changed default applies to options that were not set. */
 const settings = z.custom<SessionSettings>((value) => SessionSettings.safeParse(value).success, 'must be settings');
 
 export const SessionDefinition = z.object({
@@ -57,7 +57,7 @@ export function newDefinition(ownerId: string, wanted: unknown): SessionDefiniti
   return { ...facts, name, life: 'present', createdAt: now, updatedAt: now };
 }
 
-/** For a key that exists: the second caller must ask for what the first got. */
+/** Throws `SESSION_CONFLICT` if a session of this key exists with other options than requested. */
 export function checkSameSettings(there: SessionDefinition, wanted: SessionDefinition, written: NewSession): void {
   const problems: string[] = [];
   const [before, after] = [SessionSettings.parse(there.settings), SessionSettings.parse(wanted.settings)];
@@ -97,7 +97,7 @@ function asRecord(value: unknown): Record<string, unknown> {
 }
 
 const SESSIONS = 'sessions';
-/** Which session has a key, by a digest of user and key. */
+/** The session of each key, by a digest of user and key. */
 const KEYS = 'session-keys';
 
 export class SessionDefinitions {
@@ -159,7 +159,7 @@ export class SessionDefinitions {
     }
   }
 
-  /** Those with one of these values, in the order in which they were created, each once. Others are not read. */
+  /** Definitions that have one of these values, oldest first, each once. Others are not read. */
   async *where(fields: readonly DocumentField[], after = ''): AsyncGenerator<SessionDefinition> {
     const sources = fields.map((where) => this.all({ after, where }));
     const heads = await Promise.all(sources.map(async (source) => (await source.next()).value));
@@ -173,7 +173,7 @@ export class SessionDefinitions {
     }
   }
 
-  /** Of one user, including those being created or deleted; of all users, without these. */
+  /** For one user, includes those being created or deleted; for all users, excludes them. */
   async count(ownerId?: string): Promise<number> {
     const where = ownerId === undefined ? { field: 'life', value: 'present' } : { field: 'ownerId', value: ownerId };
     return await this.#documents.count(SESSIONS, where);

@@ -1,6 +1,6 @@
 /**
- * Deletes sessions and all their data. A deletion that was interrupted is finished at the next start; each server removes
- * the files it has of a session deleted elsewhere.
+ * Deletes sessions and all their data. The next start finishes a deletion that was interrupted. Each server removes its own
+ * files of a session that another server has deleted.
  */
 
 import { createHash } from 'node:crypto';
@@ -69,7 +69,7 @@ export class SessionDeletion {
       // A fork that is being created now is not a leftover.
       if (life === 'making' && createdAt >= this.#begunAt) continue;
       await this.erase(definition).catch((error) => {
-        // Another server is at it.
+        // Another server deletes it.
         if (isHeldByOther(error)) return;
         all = false;
         onFailure(definition.id, error);

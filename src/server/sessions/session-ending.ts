@@ -1,6 +1,6 @@
 /**
- * Who owns a session, and how it ends on this server: closed and saved, deleted with all it has, or lost to another server.
- * One server owns it at a time, by a lock in the shared storage on the key that everything of the session is kept under. All
+ * Who owns a session, and how it ends on this server: closed and saved, deleted with all its data, or lost to another server.
+ * One server owns it at a time, by a lock on its key in the shared storage. All
  * writes for a session go through that lock.
  */
 
@@ -68,7 +68,7 @@ export class SessionEnding {
     if (!lock.held) throw ownershipUncertain();
   }
 
-  /** Ends what runs. The session stays open. */
+  /** Ends running executions and turns. The session stays open. */
   abort(why: CellaError): void {
     const { executions, turns } = this.#parts;
     executions.abort(why);
@@ -105,7 +105,7 @@ export class SessionEnding {
     await lock.release();
   }
 
-  /** Another server has taken it over: ends what runs here at once, unsaved. Callers and readers get the error. */
+  /** Another server has taken it over: ends everything here at once, unsaved. Callers and readers get the error. */
   async #ownershipLost(): Promise<void> {
     const { log: writer, lease, permissions, onOwnershipLost } = this.#parts;
     const why = ownedElsewhere();

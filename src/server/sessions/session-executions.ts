@@ -56,7 +56,7 @@ const MAX_NUMBERS = 10_000;
 export class SessionExecutions {
   readonly inputs: PendingInputRequests;
   readonly #parts: SessionExecutionsParts;
-  /** Also without a kernel. Below it is only the lock of the kernel manager, for which an execution rarely waits. */
+  /** Also queues while there is no kernel. The kernel manager has its own lock, for which an execution rarely waits. */
   readonly #queue: ExecutionQueue;
   #running: RunningExecution | undefined;
   #lastEnded: string | undefined;
@@ -100,7 +100,7 @@ export class SessionExecutions {
     return this.#outcomes.resultOf(execution);
   }
 
-  /** Resolves when the code is accepted. A retry with the same Idempotency-Key joins what runs, or gets its result. */
+  /** Resolves when the code is accepted. A retry with the same Idempotency-Key joins the first request, or gets its result. */
   async execute(code: string, options: ServerExecuteOptions): Promise<ExecutionHandle> {
     this.#checkAccepting();
     if (options.idempotencyKey !== undefined) return await this.#executeOnce(code, options, options.idempotencyKey);
@@ -178,14 +178,14 @@ export class SessionExecutions {
     return this.#queue.runNext(work);
   }
 
-  /** Ends what runs, because it can no longer be logged. */
+  /** Ends the running execution, because it can no longer be logged. */
   abort(error: CellaError): void {
     if (!this.#running) return;
     this.#running.execution.failure ??= error;
     this.#running.stop.abort();
   }
 
-  /** Interrupts what runs. Its result is logged. */
+  /** Interrupts the running execution. Its result is logged. */
   stop(): void {
     this.#running?.stop.abort();
   }

@@ -50,7 +50,7 @@ const LONGEST_CLEARING_MS = 5_000;
 /** Sessions named in an error message. */
 const MAX_NAMED = 10;
 
-/** The waiting and running code and prompts of one user, in all sessions. */
+/** The limit of queued and running code and prompts of one user, in all sessions. */
 const MOST_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class SessionManager implements AsyncDisposable {
@@ -113,7 +113,7 @@ export class SessionManager implements AsyncDisposable {
     });
   }
 
-  /** Finishes in the background what the previous server left unfinished. */
+  /** Finishes interrupted deletions of the previous server in the background. */
   static async open(options: SessionManagerOptions): Promise<SessionManager> {
     const manager = new SessionManager(options);
     // In the background: leftovers must not delay the start of the server.
@@ -176,7 +176,7 @@ export class SessionManager implements AsyncDisposable {
     return session.info();
   }
 
-  /** Ends what runs and deletes everything: kernel, workspace, events, checkpoints, files, and last the session. */
+  /** Ends running code and deletes everything: kernel, workspace, events, checkpoints, files, and last the definition. */
   delete(id: string): Promise<void> {
     return this.#deletions.delete(id);
   }
@@ -220,7 +220,7 @@ export class SessionManager implements AsyncDisposable {
   }
 
   async open(id: string): Promise<ServerSession> {
-    // During shutdown, what runs can still be answered, interrupted and followed.
+    // During shutdown, running code can still be answered, interrupted and followed.
     if (!this.#open.has(id)) this.#checkRunning();
     return await this.#open.get(id);
   }
@@ -246,8 +246,8 @@ export class SessionManager implements AsyncDisposable {
   }
 
   /**
-   * No new work from now on (`SERVER_STOPPING`). What runs is interrupted after `graceMs`. Kernels are saved,
-   * and every reader of events ends with `SERVER_STOPPING`.
+   * Refuses new work with `SERVER_STOPPING`. Running code is interrupted after `graceMs`. Kernels are saved, and readers of
+   * events end with `SERVER_STOPPING`.
    */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
@@ -325,7 +325,7 @@ export class SessionManager implements AsyncDisposable {
     if (failed.length > 0) throw notSaved(failed, reason);
   }
 
-  /** Repeated until nothing fails. */
+  /** Tries again later if something fails. */
   async #clearLeftovers(): Promise<void> {
     const { dataDir, onLeftover } = this.#services;
     const agents = join(dataDir, 'agents');

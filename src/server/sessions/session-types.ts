@@ -35,7 +35,7 @@ export interface ServerExecuteOptions extends ExecuteOptions {
   readonly by?: string;
 }
 
-/** An execution that was accepted. It runs when its turn comes, in the order in which they were accepted. */
+/** An accepted execution. Executions run in the order in which they were accepted. */
 export interface ExecutionHandle {
   readonly id: string;
   /** Whether an earlier request with the same Idempotency-Key started it. */
@@ -124,7 +124,7 @@ export type SessionManagerOptions = z.input<typeof SessionManagerLimits> & {
   readonly elsewhere?: (() => Promise<ReadonlyMap<string, SessionInfo['state']>>) | undefined;
   /** Files of sessions deleted by other servers, if several share the storage. */
   readonly leftovers?: OrphanedFiles | undefined;
-  /** Called for what the code of sessions tried and was refused. */
+  /** Called when an action of a session's code is refused. */
   readonly refused?: AuditLog['refused'] | undefined;
   /** Throws `QUOTA_EXCEEDED` if a user with this many sessions may not have one more. */
   readonly admit?: ((ownerId: string, sessions: number) => Promise<void>) | undefined;
@@ -165,7 +165,7 @@ export interface SessionServices extends Readonly<Omit<CheckedOptions, ManagerOp
   readonly refetch: (definition: SessionDefinition) => Promise<SessionDefinition>;
   /** The callbacks of a session's kernels. */
   readonly kernelHooks: (definition: SessionDefinition) => KernelHooks;
-  /** Called for what the code of a session tried and was refused. */
+  /** Called when an action of a session's code is refused. */
   readonly refused: (definition: SessionDefinition, refusal: CodeRefusal) => void;
   readonly fork: (id: string, wanted: NewFork) => Promise<ServerSession>;
   readonly delete: (id: string) => Promise<void>;

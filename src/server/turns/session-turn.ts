@@ -1,6 +1,6 @@
 /**
- * One turn: who waits for it, why it stops, and its run from a durable start to its one durable end, even if the runner or, for
- * a while, storage fails. Long texts are truncated in the log and kept whole in a file.
+ * One turn: who waits for it, why it stops, and its run from a durable start to one durable end, even if the runner fails, or
+ * storage fails for a while. Long texts are truncated in the log and kept whole in a file.
  */
 
 import { onAbort } from '../../lib/abort.ts';
@@ -39,7 +39,7 @@ export interface RunnerTurn extends Readonly<PromptFields> {
   readonly profile: AgentProfile;
   /** The conversation to continue. */
   readonly conversation: string | undefined;
-  /** Aborts when the turn must stop, also when its time is over. */
+  /** Aborts when the turn must stop, also at its timeout. */
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. */
   emit(event: AgentEvent): Promise<void>;

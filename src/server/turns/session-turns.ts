@@ -83,7 +83,7 @@ export interface TurnRunner {
   prestart(session: Pick<ServerSession, 'runnerSpec'>, agent: AgentName): Promise<boolean>;
   /** Stops the runner of a closed session. */
   stop(session: string, why: string): Promise<void>;
-  /** Deletes what is kept of the agents of a deleted session. */
+  /** Deletes the tokens and the usage of a deleted session. */
   deleteSessionData(session: string): Promise<void>;
 }
 
@@ -162,7 +162,7 @@ export class SessionTurns {
     );
     for (const one of wanted) one.stop({ kind: 'stopped' });
     await Promise.allSettled(wanted.map(({ ended }) => ended));
-    // Also cancels what it waited for when an earlier server ended.
+    // Also cancels permissions that were pending when an earlier server ended.
     await this.#parts.permissions.cancelOrphaned(turn);
     return wanted.map(({ id }) => id);
   }
@@ -317,8 +317,8 @@ export class SessionTurns {
 }
 
 /**
- * Stays the same across upgrades, so that a retry is not taken for another request: a later field comes last, and only if it
- * is given.
+ * Must stay the same across upgrades: otherwise a retry would conflict with its first request. A new field is added at the end,
+ * and only if it is given.
  */
 function fingerprintOf({ prompt, agent, mode, model, timeoutMs, profile, tools }: PromptRequest): string {
   const later = tools === undefined ? [] : [{ tools }];

@@ -82,8 +82,8 @@ export class TurnRecords {
 }
 
 /**
- * A record is finished before its `turn_ended` is written: what has not ended in its record has not ended in the log, and
- * what has may still be open there. Gives the events that the log lacks.
+ * Returns the events that the log lacks. A record gets its end before the log does: a turn without an end in its record has no
+ * end in the log either, and a turn with one may lack it in the log.
  */
 export async function recoverTurns(records: TurnRecords, position: LogState): Promise<SessionEventBody[]> {
   const endings: SessionEventBody[] = [];
@@ -137,7 +137,7 @@ export class StoredTranscripts {
     return this.#store.get(this.#key, conversation);
   }
 
-  /** Conversations only grow: a text that is not longer is older, or the same. */
+  /** Saves only a longer text: conversations only grow, so any other is older or the same. */
   async save(conversation: string, text: NewTranscript['text']): Promise<void> {
     const there = await this.get(conversation);
     await this.#store.put(this.#key, conversation, { revision: (there?.revision ?? 0) + 1, text, ifLonger: true });
