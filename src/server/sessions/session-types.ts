@@ -66,7 +66,7 @@ export interface OutputContent {
   read(options?: { readonly offset?: number }): AsyncIterable<Uint8Array>;
 }
 
-/** The counters of this process, and those of its kernels. */
+/** The counters of this server, and the metrics of its kernels. */
 export type SessionMetrics = Readonly<Omit<Counters, 'onEnded'>> & { readonly pool: PoolMetrics };
 
 const KB = 1024;
