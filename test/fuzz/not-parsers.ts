@@ -198,7 +198,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'isOver',
   ],
   'server/gateway/field-check.ts': ['fields', 'freeFields', 'oneOfTypes', 'wantsKeys', 'shown'],
-  'server/gateway/gateway.ts': ['ModelGateway', 'TurnErrors', 'urlOf', 'tell', 'tooManyCalls', 'otherWay'],
+  'server/gateway/gateway.ts': ['ModelGateway', 'TurnErrors', 'urlOf', 'sendError', 'tooManyCalls', 'otherWay'],
   'server/gateway/provider-api.ts': ['providerErrorBody', 'providerErrorEvent', 'sendProviderError', 'textOf'],
   'server/gateway/providers/anthropic.ts': [
     'content',
