@@ -1,6 +1,7 @@
 /** The program `cella`: gives the command line its parts, and ends the process with its exit code. */
 
-import { BackendSelector, LocalBackend } from './cli/backend/local-backend.ts';
+import { BackendSelector } from './cli/backend/backend-selector.ts';
+import { LocalBackend } from './cli/backend/local-backend.ts';
 import { Exit } from './cli/command-errors.ts';
 import { runCommandLine } from './cli/command-line.ts';
 import { CliTerminal } from './cli/terminal/terminal.ts';

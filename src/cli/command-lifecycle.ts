@@ -17,7 +17,7 @@ export const SAME_SIGNAL_MS = 250;
 
 /**
  * The first signal requests the end. After it signals have their default action: the second one ends the process even if its
- * event loop is blocked. In `cella serve`, serve/second-signal.ts ends it instead.
+ * event loop is blocked. In `cella serve`, commands/second-signal.ts ends it instead.
  */
 export class EndSignals implements Disposable {
   readonly #source: SignalSource;

@@ -3,7 +3,8 @@ import { constants } from 'node:os';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import { BackendSelector, LocalBackend } from './backend/local-backend.ts';
+import { BackendSelector } from './backend/backend-selector.ts';
+import { LocalBackend } from './backend/local-backend.ts';
 import { runCommandLine } from './command-line.ts';
 import { CliTerminal } from './terminal/terminal.ts';
 

@@ -3,7 +3,7 @@
 import type { Command, CommanderError } from 'commander';
 import { suggest } from '../lib/suggest.ts';
 import type { Backend } from './backend/backend.ts';
-import type { BackendSelector } from './backend/local-backend.ts';
+import type { BackendSelector } from './backend/backend-selector.ts';
 import { UsageError } from './command-errors.ts';
 import type { SignalSource } from './command-lifecycle.ts';
 import type { Defaults } from './session-flags.ts';

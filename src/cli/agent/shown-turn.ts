@@ -208,7 +208,6 @@ class IdleStatus implements Disposable {
 }
 
 /** Throws if the session has no agent support. */
-
 export function requireAgentApi<S extends object>(session: S): S & AgentApi {
   if (hasAgentApi(session)) return session;
   throw new CellaError('CAPABILITY_MISSING', 'Coding agents need a session of a server.', {

@@ -1,26 +1,23 @@
 /** Runs cells one after the other: prints events, answers input(), and hints at missing packages. */
+
 import { CellaError } from '../../protocol/errors.ts';
 import {
   type BackgroundEvent,
-  type Death,
   type ExecutionEvent,
   eventToJson,
   type InputRequestEvent,
-  type MimeBundle,
-  type NetworkDeniedEvent,
-  type Recovered,
   type ResultEvent,
   type SavedEvent,
 } from '../../protocol/execution-events.ts';
-import { PyObject, type PyValue } from '../../protocol/py-values.ts';
 import type { ExecuteOptions, SessionApi } from '../../session/api.ts';
-import { adviceFor, reportFailure } from '../command-errors.ts';
+import { reportFailure } from '../command-errors.ts';
 import type { Signals } from '../command-lifecycle.ts';
-import { escapeControls, formatCount, formatDuration, formatLost, formatSize } from '../format.ts';
+import { escapeControls } from '../format.ts';
 import { LineEditor } from '../terminal/line-editor.ts';
 import type { LineSource } from '../terminal/line-input.ts';
 import { InputPrompter } from '../terminal/prompts.ts';
 import type { CliTerminal } from '../terminal/terminal.ts';
+import { describeDenied, printEvent, printNotices } from './event-printer.ts';
 
 interface CellRunnerOptions {
   readonly session: SessionApi;
@@ -152,102 +149,4 @@ async function hintMissingPackages(
   const flag = session.executor === 'subprocess' ? '' : ` --executor ${session.executor}`;
   const what = `${status.requirements.join(', ')}: on the list, but not all installed for this Python (${status.python})`;
   await terminal.errLines(`cella: ${what}. Install with \`cella deps sync${flag}\`.`);
-}
-
-/** Prints the events of an execution as text: output, displays, the last value, and how it ended. */
-
-async function printEvent(terminal: CliTerminal, event: ExecutionEvent): Promise<void> {
-  if (event.type !== 'progress') terminal.clearStatus();
-  switch (event.type) {
-    case 'stdout':
-      return await terminal.out(event.text);
-    case 'stderr':
-      return await terminal.err(event.text);
-    case 'display':
-      return await terminal.outLines(formatBundle(event.data));
-    case 'progress':
-      return await terminal.status(event.text);
-    case 'input_request':
-      // The prompter shows the prompt.
-      return;
-    case 'result':
-      return await printResult(terminal, event);
-  }
-}
-
-/** Describes a host that the code tried to reach without permission. */
-export function describeDenied({ host, port, reason, more = 0 }: NetworkDeniedEvent): string {
-  const others = more === 0 ? '' : `, and ${more} more since the last notice`;
-  return `cella: the network policy blocked the code from ${escapeControls(host)}:${port} (${escapeControls(reason)})${others}.`;
-}
-
-async function printResult(terminal: CliTerminal, result: ResultEvent): Promise<void> {
-  if (result.repr !== undefined) await terminal.outLines(result.repr);
-  if (result.truncated?.reprCharacters) {
-    await terminal.errLines(`[${result.truncated.reprCharacters} more characters of this value are not shown]`, 'dim');
-  }
-  if (result.error) await printError(terminal, result.error);
-  if (result.status === 'timeout') {
-    const seconds = (result.durationMs / 1000).toFixed(1);
-    await terminal.errLines(`cella: the code was stopped after ${seconds} s, at its time limit.`, 'red');
-  }
-  if (result.death) await terminal.errLines(describeDeath(result.death), 'red');
-  if (result.transaction === 'rolled_back') {
-    await terminal.errLines('cella: the changes of this code to variables were undone.', 'yellow');
-  }
-}
-
-async function printError(terminal: CliTerminal, error: NonNullable<ResultEvent['error']>): Promise<void> {
-  if (error.exitCode === undefined) {
-    if (error.traceback !== '') await terminal.errLines(error.traceback, 'red');
-    return;
-  }
-  // Like Python: prints a message; a number is only the exit code.
-  if (error.exitCode === 1 && error.message !== '1') await terminal.errLines(error.message);
-}
-
-/** Reports variables that a person may still expect: lost with a dead kernel, or not saveable. */
-async function printNotices(terminal: CliTerminal, result: ResultEvent, { deathReported = false } = {}): Promise<void> {
-  const { recovered, resumed } = result;
-  const lines = recovered ? [describeRecovered(recovered, deathReported)] : [];
-  lines.push(...formatLost(recovered ?? resumed ?? {}, 'could not be restored'));
-  if (lines.length > 0) await terminal.errLines(lines.join('\n'), 'yellow');
-}
-
-function describeRecovered(
-  { cause, savedAgoMs, restored, moreRestored = 0 }: Recovered,
-  deathReported: boolean,
-): string {
-  const variables = formatCount(restored.length + moreRestored, 'variable');
-  const back =
-    savedAgoMs === undefined
-      ? 'its variables are gone'
-      : `${variables} restored, as of ${formatDuration(savedAgoMs)} ago`;
-  return deathReported
-    ? `cella: this is a new kernel: ${back}.`
-    : `cella: the previous kernel has ended (${cause.message}); ${back}.`;
-}
-
-function describeDeath(death: Death): string {
-  return `cella: ${death.message}\n${adviceFor(death.code)}`;
-}
-
-/** The text form if there is one; otherwise the type and size of each form. */
-export function formatBundle(data: MimeBundle): string {
-  const plain = data['text/plain'];
-  const others = Object.entries(data).filter(([type]) => type !== 'text/plain');
-  const pictures = others.filter(([type]) => type.startsWith('image/'));
-  const named = typeof plain === 'string' ? pictures : others;
-  const lines = named.map(([type, value]) => `[${type}, ${formatSize(sizeOf(type, value))}]`);
-  return (typeof plain === 'string' ? [plain, ...lines] : lines).join('\n');
-}
-
-function sizeOf(type: string, value: PyValue): number {
-  if (typeof value === 'string') {
-    // Binary data is base64; SVG is the only image type that is text.
-    const binary = !type.startsWith('text/') && !/[+/](json|xml)$/.test(type) && type !== 'application/javascript';
-    return binary ? Buffer.byteLength(value, 'base64') : Buffer.byteLength(value);
-  }
-  if (value instanceof Uint8Array) return value.byteLength;
-  return Buffer.byteLength(value instanceof PyObject ? value.repr : String(value));
 }

@@ -5,7 +5,7 @@ import type { ServeMcpOptions } from '../../mcp/serve-mcp.ts';
 import { port } from '../../settings/setting.ts';
 import { settings } from '../../settings/settings-table.ts';
 import type { OpenOptions } from '../backend/backend.ts';
-import type { BackendSelector } from '../backend/local-backend.ts';
+import type { BackendSelector } from '../backend/backend-selector.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { Signals } from '../command-lifecycle.ts';
 import type { CommandContext, DefineCommand, Done } from '../define-command.ts';

@@ -23,14 +23,9 @@ import { type CommandContext, type DefineCommand, type Done, defineCommand } fro
 import { addSettings, givenSettings, parseSeconds } from '../options.ts';
 import { addPackageFlags, type Defaults } from '../session-flags.ts';
 import { addStorageFlags } from '../target-options.ts';
-import {
-  detach,
-  endAtSecondSignal,
-  type StartedServer,
-  sendReadyMessage,
-  startupMessage,
-  startWarnings,
-} from './serve-startup.ts';
+import { endAtSecondSignal } from './second-signal.ts';
+import { detach, sendReadyMessage } from './serve-detach.ts';
+import { type StartedServer, startupMessage, startWarnings } from './serve-startup.ts';
 
 interface ControlFlags {
   readonly data?: string;

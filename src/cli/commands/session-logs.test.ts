@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
 import type { Client } from '../../client/index.ts';
 import { CliTerminal } from '../terminal/terminal.ts';
-import { logs } from './sessions.ts';
+import { logs } from './session-logs.ts';
 
 const printed = '\u001b[38;5;8mred\u001b[0m\r\n\u001b]0;title\u0007\u001b[2J\u001b[8mhidden\u001b[5;8mtoo\n';
 

@@ -1,20 +1,18 @@
-/** `cella sessions`: the sessions of a server, what happens in one, and programs in its sandbox. */
+/** `cella sessions`: the sessions of a server. */
 
-import { constants } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Client, ClientSession, ProcessExit, StreamItem, Terminal, TerminalSize } from '../../client/index.ts';
-import { AgentLogEvent } from '../../protocol/agent-events.ts';
+import type { Client } from '../../client/index.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
-import { LoggedTurnPrinter } from '../agent/agent-printer.ts';
 import { findSession, type ServerFlags } from '../backend/find-server.ts';
 import { Exit, UsageError } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
-import { escapeControls, formatAgo, formatTime, keepColours } from '../format.ts';
+import { escapeControls, formatAgo, formatTime } from '../format.ts';
 import { collect, parseText } from '../options.ts';
 import { addJsonServerFlags, addServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';
-import { type CliTerminal, type TerminalInput, type TerminalOutput, writeTo } from '../terminal/terminal.ts';
+import { exec } from './session-exec.ts';
+import { logs } from './session-logs.ts';
 
 interface ListFlags extends JsonServerFlags {
   readonly label?: readonly string[];
@@ -249,140 +247,3 @@ Examples:
 
 Deletes the kernel, variables, workspace, events and checkpoints of the session.`,
 };
-
-interface ExecRequest {
-  readonly name: string;
-  /** Empty for the shell. */
-  readonly argv: readonly string[];
-}
-
-const END_OF_INPUT = '\u0004';
-const MAX_SIZE = 1000;
-
-/** Returns the program's exit code. */
-export async function exec(
-  client: Client,
-  { name, argv }: ExecRequest,
-  { terminal: { stdin, stdout }, signal }: { readonly terminal: CliTerminal; readonly signal: AbortSignal },
-): Promise<number> {
-  const session = await client.session((await findSession(client, name)).id);
-  await using remote = await session.terminal({ ...sizeOf(stdout), argv: argv.length === 0 ? undefined : argv });
-  using _connected = connectTerminals(remote, stdin, stdout);
-  signal.addEventListener('abort', () => void remote.close(), { once: true });
-  for await (const chunk of remote.output) await writeTo(stdout, chunk);
-  return codeOf(await remote.exited);
-}
-
-/** Sends keys and screen sizes. Disposing of the result restores the terminal. */
-function connectTerminals(remote: Terminal, stdin: TerminalInput, stdout: TerminalOutput): Disposable {
-  const type = (data: Uint8Array | string) => {
-    stdin.pause();
-    void remote.write(data).then(() => stdin.resume());
-  };
-  const end = () => void remote.write(END_OF_INPUT);
-  const resize = () => remote.resize(sizeOf(stdout));
-  if (stdin.isTTY) stdin.setRawMode?.(true);
-  stdin.on('data', type).once('end', end);
-  stdout.on('resize', resize);
-  return {
-    [Symbol.dispose]() {
-      stdin.off('data', type).off('end', end).pause();
-      stdout.off('resize', resize);
-      if (stdin.isTTY) stdin.setRawMode?.(false);
-    },
-  };
-}
-
-function sizeOf({ columns, rows }: TerminalOutput): TerminalSize {
-  return { cols: Math.min(columns || 80, MAX_SIZE), rows: Math.min(rows || 24, MAX_SIZE) };
-}
-
-/** 128 plus the signal's number, as in a shell. */
-function codeOf(exit: ProcessExit): number {
-  if (exit.code !== undefined) return exit.code;
-  const numbers: Partial<Record<string, number>> = constants.signals;
-  return 128 + (numbers[exit.signal] ?? 0);
-}
-
-interface LogsRequest {
-  readonly name: string;
-  readonly after: number;
-  readonly follow: boolean;
-  readonly json: boolean;
-}
-
-export async function logs(
-  client: Client,
-  { name, after, follow, json }: LogsRequest,
-  { terminal, signal }: { readonly terminal: CliTerminal; readonly signal: AbortSignal },
-): Promise<number> {
-  const session = await client.session((await findSession(client, name)).id);
-  const events = follow ? session.events({ after, signal }) : pages(session, after);
-  const agents = new LoggedTurnPrinter();
-  for await (const event of events) {
-    if (json) await terminal.outLines(JSON.stringify(event));
-    else await showEvent(event, terminal, agents);
-  }
-  signal.throwIfAborted();
-  return Exit.ok;
-}
-
-async function* pages(session: ClientSession, after: number): AsyncGenerator<StreamItem> {
-  for (let from = after; ; ) {
-    const { events, next, last } = await session.eventPage({ after: from });
-    yield* events;
-    if (next >= last || next === from) return;
-    from = next;
-  }
-}
-
-async function showEvent(event: StreamItem, terminal: CliTerminal, agents: LoggedTurnPrinter): Promise<void> {
-  // The reader of a log did not run the code, which must not control their screen.
-  const shown = (text: string) => (terminal.stdout.isTTY ? keepColours(text) : text);
-  switch (event.type) {
-    case 'execution_started':
-      return await terminal.outLines(
-        event.code
-          .replace(/\n+$/, '')
-          .split('\n')
-          .map((line, index) => `${index === 0 ? '>>>' : '...'} ${escapeControls(line)}`)
-          .join('\n'),
-        'bold',
-      );
-    case 'stdout':
-      return await terminal.out(shown(event.text));
-    case 'stderr':
-      return await terminal.out(shown(event.text), 'yellow');
-    case 'output_file':
-      return await terminal.outLines(`(the rest of ${event.stream} is in ${event.file.file})`, 'dim');
-    case 'input_request':
-      return await terminal.outLines(
-        event.prompt ? `(asks: ${escapeControls(event.prompt)})` : '(asks for input)',
-        'dim',
-      );
-    case 'result':
-      if (event.error) await terminal.outLines(shown(event.error.traceback), 'red');
-      if (event.status === 'timeout') await terminal.outLines('(stopped at its time limit)', 'red');
-      if (event.error) return;
-      if (event.repr !== undefined) await terminal.outLines(shown(event.repr));
-      return;
-    case 'execution_failed':
-      return await terminal.outLines(`(${event.error.code}: ${escapeControls(event.error.message)})`, 'red');
-    case 'interrupted':
-      return await terminal.outLines(`(${escapeControls(event.reason)})`, 'red');
-    case 'session_state':
-      return await terminal.outLines(`(${event.change.replaceAll('_', ' ')})`, 'dim');
-    case 'trimmed':
-      return await terminal.outLines(`(events up to ${event.throughSeq} are no longer kept)`, 'dim');
-    default:
-      return await showAgent(event, terminal, agents);
-  }
-}
-
-async function showAgent(event: StreamItem, terminal: CliTerminal, agents: LoggedTurnPrinter): Promise<void> {
-  const parsed = AgentLogEvent.safeParse(event);
-  if (!parsed.success) return;
-  for (const { text, style, whole } of agents.take(parsed.data)) {
-    await (whole ? terminal.outLines(text, style) : terminal.out(text, style));
-  }
-}

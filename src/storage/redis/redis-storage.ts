@@ -9,7 +9,8 @@ import { RedisDocuments } from './documents.ts';
 import { RedisEventLog } from './event-log.ts';
 import { FencedCommands, RedisLocks } from './locks.ts';
 import { asList, asText, parseAddress, type RedisContext, RedisKeys } from './redis-context.ts';
-import { RedisDeps, RedisRecords, RedisTexts, RedisTranscripts } from './tables.ts';
+import { RedisDeps, RedisRecords, RedisTexts } from './tables.ts';
+import { RedisTranscripts } from './transcripts.ts';
 
 interface RedisScope extends ScopedStores {
   readonly artifacts: RedisArtifacts;

@@ -7,7 +7,8 @@
 import { EventEmitter } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { afterAll } from 'vitest';
-import { BackendSelector, LocalBackend } from '../../../src/cli/backend/local-backend.ts';
+import { BackendSelector } from '../../../src/cli/backend/backend-selector.ts';
+import { LocalBackend } from '../../../src/cli/backend/local-backend.ts';
 import { runCommandLine } from '../../../src/cli/command-line.ts';
 import { CliTerminal } from '../../../src/cli/terminal/terminal.ts';
 import { shutdown } from '../../../src/session/shared-resources.ts';

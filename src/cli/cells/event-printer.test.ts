@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { describeDenied, formatBundle } from './cell-runner.ts';
+import { describeDenied, formatBundle } from './event-printer.ts';
 
-describe('bundleToText', () => {
+describe('formatBundle', () => {
   it('prefers the text', () => {
     expect(formatBundle({ 'text/plain': 'a frame', 'text/html': '<table>' })).toBe('a frame');
   });
