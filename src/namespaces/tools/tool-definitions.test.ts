@@ -308,6 +308,23 @@ describe('a search', () => {
     expect(await found('')).toHaveLength(3);
   });
 
+  it('ranks by where a word is, then by how alike the words are', async () => {
+    const recipes = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`r${at}`, {}]));
+    const yaml = (tool: object) => JSON.stringify({ type: 'cli', command: 'x', ...tool });
+    await using tools = await testTools([
+      yaml({ name: 'e', schema: { options: { wanted: {} } } }),
+      yaml({ name: 'd', description: 'It is wanted.' }),
+      yaml({ name: 'c', recipes: { ...recipes(3000), some: { description: 'It is wanted.' } } }),
+      yaml({ name: 'b', tags: ['wanted'] }),
+      yaml({ name: 'b_too', tags: ['wanted'], description: 'It is wanted.' }),
+      yaml({ name: 'wanted' }),
+      yaml({ name: 'wanteds' }),
+      yaml({ name: 'unwanted' }),
+    ]);
+    const found = (await tools.tools.search('wanted')).map(({ name }) => name);
+    expect(found).toEqual(['wanted', 'wanteds', 'b_too', 'b', 'c', 'd', 'unwanted', 'e']);
+  });
+
   it('with too many words is refused, for code', async () => {
     await using tools = await testTools(['name: grep\ndescription: Searches.\ncommand: grep\n']);
     const query = 'word '.repeat(100_000);

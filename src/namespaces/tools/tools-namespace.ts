@@ -160,6 +160,8 @@ function isDict(value: unknown): boolean {
 
 /** The most words of a query. */
 const MOST_WORDS = 64;
+/** Of a text: as long as the description of a definition may be. MCP servers send longer ones. */
+const LONGEST_TEXT = 20_000;
 /** The weight of a word by where it was found. */
 const WEIGHTS = { name: 10, tags: 6, recipes: 4, description: 3, parameters: 1 } as const;
 
@@ -168,7 +170,7 @@ async function searchTools(infos: readonly ToolInfo[], query: string, limit: num
   const wanted = [...new Set(queryWords(query))].slice(0, MOST_WORDS);
   if (wanted.length === 0) return infos.slice(0, limit);
   const scored: { readonly info: ToolInfo; readonly score: number }[] = [];
-  for await (const info of inSlices(infos)) scored.push({ info, score: score(info, wanted) });
+  for (const info of infos) scored.push({ info, score: await score(info, wanted) });
   return scored
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score || a.info.name.localeCompare(b.info.name))
@@ -176,23 +178,35 @@ async function searchTools(infos: readonly ToolInfo[], query: string, limit: num
     .map(({ info }) => info);
 }
 
-function score(info: ToolInfo, wanted: readonly string[]): number {
-  const described = ({ name, description }: { name: string; description: string }) =>
-    queryWords(`${name} ${description}`);
-  const fields: [number, string[]][] = [
-    [WEIGHTS.name, queryWords(info.name)],
-    [WEIGHTS.tags, info.tags.flatMap(queryWords)],
-    [WEIGHTS.recipes, info.recipes.flatMap(described)],
-    [WEIGHTS.description, queryWords(info.description)],
-    [WEIGHTS.parameters, [info, ...info.recipes].flatMap(({ parameters }) => parameters.flatMap(described))],
-  ];
+async function score(info: ToolInfo, wanted: readonly string[]): Promise<number> {
+  const rated = wanted.map((word) => ({
+    word,
+    scores: { name: 0, tags: 0, recipes: 0, description: 0, parameters: 0 },
+  }));
+  for await (const [place, text] of inSlices(textsOf(info))) {
+    for (const found of new Set(queryWords(text.slice(0, LONGEST_TEXT)))) {
+      for (const { word, scores } of rated) {
+        scores[place] = Math.max(scores[place], WEIGHTS[place] * likeness(word, found));
+      }
+    }
+  }
   let total = 0;
-  for (const word of wanted) {
-    const scores = fields.map(([weight, found]) => weight * Math.max(0, ...found.map((one) => likeness(word, one))));
+  for (const { scores } of rated) {
+    const all = Object.values(scores);
     // A word in several places counts more than in one.
-    total += Math.max(...scores) + 0.1 * scores.reduce((sum, one) => sum + one, 0);
+    total += Math.max(...all) + 0.1 * all.reduce((sum, one) => sum + one, 0);
   }
   return total;
+}
+
+function* textsOf(info: ToolInfo): Generator<[place: keyof typeof WEIGHTS, text: string]> {
+  yield ['name', info.name];
+  for (const tag of info.tags) yield ['tags', tag];
+  yield ['description', info.description];
+  for (const { name, description } of info.recipes) yield ['recipes', `${name} ${description}`];
+  for (const { parameters } of [info, ...info.recipes]) {
+    for (const { name, description } of parameters) yield ['parameters', `${name} ${description}`];
+  }
 }
 
 /** Whether words are equal, begin alike (`search`, `searching`), or one contains the other. */

@@ -165,6 +165,7 @@ answers = {
 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in [*answers, "flood"]]
 listed = sys.argv[1] if len(sys.argv) > 1 else ""
 if listed == "tools": tools = [{"name": "t%d" % n, "inputSchema": {"type": "object"}} for n in range(6_000)]
+if listed == "texts": tools = [{"name": "t%d" % n, "description": " ".join("word%dx%d" % (n, k) for k in range(60)), "inputSchema": {"type": "object"}} for n in range(5_000)]
 if listed == "properties": tools = [{"name": "t", "inputSchema": {"type": "object", "properties": {"p%d" % n: {} for n in range(15_000)}}}]
 for line in sys.stdin:
     message = json.loads(line)
@@ -186,7 +187,7 @@ describe('messages of an MCP server', () => {
   let own: string;
   beforeAll(async () => {
     own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'mcp' })).id;
-    for (const listed of ['', 'tools', 'properties']) {
+    for (const listed of ['', 'tools', 'properties', 'texts']) {
       const name = `mcp_${listed}`;
       const args = ['-c', MCP_SERVER, listed];
       const yaml = JSON.stringify({
@@ -215,12 +216,16 @@ describe('messages of an MCP server', () => {
   for (const [listed, code] of [
     ['tools', '"t5999" in dir(tools.mcp_tools)'],
     ['properties', '"p14999" in tools.mcp_properties.t.__doc__'],
+    ['texts', `[tool["name"] for tool in tools.search("${QUERY}")] == ["mcp_texts"]`],
   ] as const) {
     row(`as many as may be: ${listed}`, async () =>
       expect(await run(code, own, server.token)).toMatchObject({ value: true }),
     );
   }
 });
+
+/** As many words as count. */
+const QUERY = Array.from({ length: 64 }, (_, at) => `word4999x${at}`).join(' ');
 
 /** The results of calls, made before anything is measured: this process looks at the server meanwhile. */
 const HTTP_ANSWERS: Record<string, string> = {
