@@ -3,11 +3,11 @@
 import { onAbort } from '../../lib/abort.ts';
 import type { PermissionInfo, Resolution } from '../../protocol/permission.ts';
 import {
+  type AskedPermission,
   announceResolved,
   type PermissionRecord,
   type PermissionRecords,
   type RecordsAndLog,
-  type RequestedPermission,
   recordOf,
 } from './permission-records.ts';
 
@@ -22,7 +22,7 @@ export class PendingPermission {
   #isKept = false;
   #isOver = false;
 
-  constructor({ info, request }: RequestedPermission, { isOrphaned = false } = {}) {
+  constructor({ info, request }: AskedPermission, { isOrphaned = false } = {}) {
     this.#info = info;
     this.request = request;
     this.#isOrphaned = isOrphaned;

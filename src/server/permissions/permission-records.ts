@@ -25,7 +25,7 @@ const PermissionRecord = z.object({
 });
 export type PermissionRecord = z.output<typeof PermissionRecord>;
 /** `request`: a digest of the request. The same request has the same digest. */
-export type RequestedPermission = Pick<PermissionRecord, 'info' | 'request'>;
+export type AskedPermission = Pick<PermissionRecord, 'info' | 'request'>;
 
 export class PermissionRecords {
   readonly #records: Collection<PermissionRecord>;
@@ -157,17 +157,14 @@ export interface RecordsAndLog {
 }
 
 /** Writes the request to the log. Repeated for a new asker, so that it appears in that turn. */
-export async function announceRequest(
-  { records, writer }: RecordsAndLog,
-  requested: RequestedPermission,
-): Promise<void> {
+export async function announceRequest({ records, writer }: RecordsAndLog, requested: AskedPermission): Promise<void> {
   const record = recordOf(requested, { isAnnounced: false });
   await records.put(record);
   await logRequest(record, records, writer);
 }
 
 export function recordOf(
-  { info, request }: RequestedPermission,
+  { info, request }: AskedPermission,
   { isAnnounced }: { readonly isAnnounced: boolean },
 ): PermissionRecord {
   return { info, request, told: isAnnounced, logged: false, delivered: false };

@@ -145,14 +145,14 @@ export function checkSessionManagerOptions(options: SessionManagerOptions) {
   return { ...options, ...limits, session, onLeftover, dataDir: dataFolder(dataDir) };
 }
 
-type CheckedOptions = ReturnType<typeof checkSessionManagerOptions>;
+type CheckedManagerOptions = ReturnType<typeof checkSessionManagerOptions>;
 /** Only the session manager uses these itself. */
 type ManagerOptions = 'admit' | 'elsewhere' | 'idleMs' | 'pool' | 'refused' | 'session';
 
 type KernelHooks = Required<Pick<SessionOptions, 'approve' | 'onProgress' | 'onRefused' | 'admitCall'>>;
 
 /** What all sessions of a server share. */
-export interface SessionServices extends Readonly<Omit<CheckedOptions, ManagerOptions>> {
+export interface SessionServices extends Readonly<Omit<CheckedManagerOptions, ManagerOptions>> {
   readonly pool: KernelPool;
   /** Defaults of every session. */
   readonly session: NonNullable<SessionManagerOptions['session']> & { readonly folderLinks: 'refused' };
