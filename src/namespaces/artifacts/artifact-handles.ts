@@ -89,7 +89,7 @@ export class ArtifactHandles {
   async close(handle: number): Promise<void> {
     const open = this.#open.get(handle);
     this.#open.delete(handle);
-    if (open !== undefined) await partOf(open)[Symbol.asyncDispose]();
+    if (open !== undefined) await (open.kind === 'writing' ? open.writer : open.reader)[Symbol.asyncDispose]();
   }
 
   /** Closes all artifacts and refuses further opens. If closing one fails, the others are still closed. */
@@ -122,10 +122,6 @@ export class ArtifactHandles {
       throw new CellaError('ARTIFACT_INVALID', message, { details: { limit: MOST_OPEN } });
     }
   }
-}
-
-function partOf(open: OpenArtifact): AsyncDisposable {
-  return open.kind === 'writing' ? open.writer : open.reader;
 }
 
 function unknownHandle(handle: number, verb: string): CellaError {

@@ -1,39 +1,13 @@
 /** The parsed skills of a storage. Each is parsed once per change. */
 
 import { createHash } from 'node:crypto';
-import { z } from 'zod';
 import { inSlices } from '../../lib/event-loop.ts';
 import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import {
-  checkIdentifier,
-  checkName,
-  type NewSkill,
-  type Skill,
-  type SkillInfo,
-  type SkillParameter,
-  type SkillProblem,
-} from '../../protocol/namespace-models.ts';
-import type { PyValue } from '../../protocol/py-values.ts';
+import type { SkillInfo, SkillProblem } from '../../protocol/namespace-models.ts';
 import type { StoredText, TextStore } from '../../storage/contract.ts';
-import {
-  checkCountLimit,
-  checkQuery,
-  DEFAULT_MAX_COUNT,
-  type HostMethods,
-  hostMethod,
-  PageRequest,
-  toPage,
-} from '../host-methods.ts';
 import { TextIndex } from '../search/text-index.ts';
-import {
-  checkSkillName,
-  checkSourceLength,
-  invalidSkill,
-  MAX_PARAMETERS,
-  type ParsedSource,
-  type SkillParser,
-} from './skill-parser.ts';
+import { checkSkillName, MAX_PARAMETERS, type SkillParser } from './skill-parser.ts';
 
 interface SkillSnapshot {
   readonly skills: ReadonlyMap<string, SkillInfo>;

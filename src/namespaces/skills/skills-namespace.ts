@@ -1,8 +1,6 @@
 /** The skills of a storage: lists, searches, creates and deletes Python files that only kernels run. */
 
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { inSlices } from '../../lib/event-loop.ts';
 import { SerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import {
@@ -15,7 +13,7 @@ import {
   type SkillProblem,
 } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
-import type { StoredText, TextStore } from '../../storage/contract.ts';
+import type { TextStore } from '../../storage/contract.ts';
 import {
   checkCountLimit,
   checkQuery,
@@ -25,7 +23,7 @@ import {
   PageRequest,
   toPage,
 } from '../host-methods.ts';
-import { TextIndex } from '../search/text-index.ts';
+import { bytesOf, SkillCatalog } from './skill-catalog.ts';
 import {
   checkSkillName,
   checkSourceLength,
@@ -34,7 +32,6 @@ import {
   type ParsedSource,
   type SkillParser,
 } from './skill-parser.ts';
-import { bytesOf, SkillCatalog } from './skill-catalog.ts';
 
 interface SkillsOptions {
   readonly store: TextStore;

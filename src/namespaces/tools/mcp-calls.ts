@@ -42,16 +42,13 @@ export function prepareMcp(
   const callee = `${tool.name}.${recipe}`;
   const schema = served.inputSchema;
   const known = schemaParameters(schema);
-  const parameters = [...known.map(withoutDefault), ...(takesMore(schema) ? unlisted(known, given) : [])];
+  // The server applies its defaults itself.
+  const listed = known.map((parameter) => ({ ...parameter, default: undefined }));
+  const parameters = [...listed, ...(takesMore(schema) ? unlisted(known, given) : [])];
   const args = Object.fromEntries(bindArguments(callee, { parameters, presetValues: new Map() }, given).values);
   const problem = jsonProblem(args, { big: false }) ?? schemaProblem(schema, args);
   if (problem !== undefined) throw argumentError(callee, known, `got wrong arguments: ${problem}`);
   return { callee, tool, name: served.name, arguments: args };
-}
-
-/** Removes the default, which the server applies itself. */
-function withoutDefault(parameter: ToolParameter): ToolParameter {
-  return { ...parameter, default: undefined };
 }
 
 function unlisted(known: readonly ToolParameter[], { named }: CallArguments): ToolParameter[] {
