@@ -2,16 +2,18 @@ import { expect, test } from 'vitest';
 import { expectNoStall } from '../../test/support/servers/stalls.ts';
 import { FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
-import { CallRunner, HostCalls } from './host-calls.ts';
+import { type CallHandler, CallRunner, HostCalls } from './host-calls.ts';
 import { KernelBudget } from './kernel-budget.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
 function calls() {
   const begun: string[] = [];
+  const delivered: number[] = [];
   const replied: { id: number; bytes: number; take: () => void }[] = [];
-  const handler = {
-    call: (method: string) => {
-      begun.push(method);
+  const handler: CallHandler = {
+    call: (method, _params, context) => {
+      const number = begun.push(method);
+      void context.delivered.then(() => delivered.push(number));
       return Promise.resolve(method === 'skills.search' ? new Uint8Array(257 * 1024 * 1024) : method);
     },
     close: () => undefined,
@@ -22,7 +24,7 @@ function calls() {
     asking: () => undefined,
   });
   const start = (id: number, method: string) => hostCalls.start({ id, method, params: {}, estimatedBytes: 0 });
-  return { begun, replied, start, hostCalls };
+  return { begun, delivered, replied, start, hostCalls };
 }
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -37,6 +39,21 @@ test('a call with a large reply begins when the kernel has accepted the one befo
   replied.find(({ id }) => id === 1)?.take();
   await settled();
   expect(begun).toEqual(['tools.call', 'artifacts.read', 'artifacts.list']);
+});
+
+test('a handler learns when the kernel has accepted the reply, or is gone', async () => {
+  const { delivered, replied, start, hostCalls } = calls();
+  start(1, 'tools.call');
+  start(2, 'tools.call');
+  await settled();
+  expect(delivered).toEqual([]);
+  replied.find(({ id }) => id === 2)?.take();
+  await settled();
+  expect(delivered).toEqual([2]);
+  start(3, 'tools.wait');
+  hostCalls.close();
+  await settled();
+  expect(delivered).toEqual([2, 3]);
 });
 
 test('waiting calls do not begin for a dead kernel', async () => {

@@ -222,6 +222,8 @@ class PendingInputCalls {
 interface HostCallContext {
   /** Aborts when the code no longer waits, or its kernel is dead. */
   readonly signal: AbortSignal;
+  /** Resolves when the kernel has accepted the reply, or is gone. */
+  readonly delivered: Promise<void>;
   progress(text: string): void;
   whileAsking<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -285,12 +287,14 @@ export class CallRunner {
   start(call: HostCall): void {
     const { id, method, estimatedBytes } = call;
     const controller = new AbortController();
+    const delivered = Promise.withResolvers<void>();
     this.#running.set(id, controller);
     const work = async () => {
       if (!this.#running.has(id)) return;
-      const reply = await this.#perform(call, controller.signal);
+      const reply = await this.#perform(call, controller.signal, delivered.promise);
       // A dead kernel gets no reply.
       if (this.#running.delete(id)) await this.#events.reply(id, reply, estimatedBytes);
+      delivered.resolve();
     };
     if (LARGE_REPLY_METHODS.has(method)) this.#largeReplies = this.#largeReplies.then(work);
     else void work();
@@ -308,11 +312,12 @@ export class CallRunner {
     this.#handler?.close();
   }
 
-  async #perform(call: HostCall, signal: AbortSignal): Promise<Buffer> {
+  async #perform(call: HostCall, signal: AbortSignal, delivered: Promise<void>): Promise<Buffer> {
     const { method, params = null } = call;
     call.params = undefined;
     const context: HostCallContext = {
       signal,
+      delivered,
       progress: (text) => this.#events.progress(method, text),
       whileAsking: async (work) => {
         this.#events.asking(true);

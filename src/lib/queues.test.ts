@@ -108,4 +108,65 @@ describe('a semaphore', () => {
     await first;
     expect(await third).toBe('third');
   });
+
+  it('runs as much work as fits by weight, in order', async () => {
+    const room = new Semaphore(10);
+    const begun: number[] = [];
+    const take = async (weight: number) => {
+      const taken = await room.take({ weight });
+      begun.push(weight);
+      return taken;
+    };
+    const first = await take(7);
+    const second = take(4);
+    // It would fit, but does not overtake.
+    const third = take(3);
+    await turn();
+    expect(begun).toEqual([7]);
+    expect([room.full, room.waiting]).toEqual([true, 2]);
+    first[Symbol.dispose]();
+    await Promise.all([second, third]);
+    expect(begun).toEqual([7, 4, 3]);
+    expect([room.full, room.waiting]).toEqual([false, 0]);
+    await take(3);
+    expect(room.full).toBe(true);
+  });
+
+  it('runs work that weighs more than fits, alone', async () => {
+    const room = new Semaphore(10);
+    const small = await room.take({ weight: 1 });
+    const huge = room.take({ weight: 1000 });
+    const after = room.take({ weight: 1 });
+    let done = 0;
+    for (const one of [huge, after]) void one.then(() => done++);
+    await turn();
+    expect(done).toBe(0);
+    small[Symbol.dispose]();
+    const taken = await huge;
+    await turn();
+    expect(done).toBe(1);
+    taken[Symbol.dispose]();
+    // Giving it back again changes nothing.
+    taken[Symbol.dispose]();
+    await after;
+    const rest = await room.take({ weight: 9 });
+    expect(room.full).toBe(true);
+    rest[Symbol.dispose]();
+  });
+
+  it('lets the next run if a heavy one before it no longer waits', async () => {
+    const room = new Semaphore(10);
+    const first = await room.take({ weight: 5 });
+    const stop = new AbortController();
+    const heavy = room.take({ weight: 6, signal: stop.signal });
+    const light = room.take({ weight: 5 });
+    stop.abort();
+    // It holds nothing, so it gives nothing back.
+    (await heavy)[Symbol.dispose]();
+    await light;
+    expect(room.full).toBe(true);
+    first[Symbol.dispose]();
+    await room.take({ weight: 5 });
+    expect(room.full).toBe(true);
+  });
 });

@@ -166,18 +166,31 @@ export class KeyedSerialQueue<Key> {
   }
 }
 
-export class Semaphore {
-  #free: number;
-  /** Callbacks in order of arrival, called with whether they got a slot. */
-  readonly #waiting = new Set<(hasSlot: boolean) => void>();
+interface SemaphoreWaiter {
+  readonly weight: number;
+  start(hasRoom: boolean): void;
+}
 
-  constructor(slots: number) {
-    this.#free = slots;
+interface TakeOptions {
+  /** Default: 1. More than there is in all counts as all. */
+  readonly weight?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export class Semaphore {
+  readonly #total: number;
+  #free: number;
+  /** In order of arrival. */
+  readonly #waiting = new Set<SemaphoreWaiter>();
+
+  constructor(total: number) {
+    this.#total = total;
+    this.#free = total;
   }
 
   /** Whether new work must wait. */
   get full(): boolean {
-    return this.#free === 0;
+    return this.#free === 0 || this.#waiting.size > 0;
   }
 
   /** How much work waits. */
@@ -187,35 +200,46 @@ export class Semaphore {
 
   /** If the signal is aborted while the work waits, it starts without a slot and reports the abort itself. */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const hasSlot = await this.#take(signal);
+    const taken = await this.take({ signal });
     try {
       return await work();
     } finally {
-      if (hasSlot) this.#release();
+      taken[Symbol.dispose]();
     }
   }
 
-  async #take(signal: AbortSignal | undefined): Promise<boolean> {
-    if (this.#free > 0) {
-      this.#free--;
-      return true;
-    }
+  /**
+   * Resolves when it is this caller's turn and there is room. Disposing the result, also repeatedly, gives the room back. If
+   * the signal is aborted before, it resolves without room.
+   */
+  async take({ weight = 1, signal }: TakeOptions = {}): Promise<Disposable> {
+    let held = Math.min(weight, this.#total);
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.#waiting.add(resolve);
+    const waiter: SemaphoreWaiter = { weight: held, start: resolve };
+    this.#waiting.add(waiter);
+    this.#startWaiting();
     using _ = onAbort(signal, () => {
-      if (this.#waiting.delete(resolve)) resolve(false);
+      if (!this.#waiting.delete(waiter)) return;
+      resolve(false);
+      this.#startWaiting();
     });
-    return await promise;
+    if (!(await promise)) held = 0;
+    return {
+      [Symbol.dispose]: () => {
+        this.#free += held;
+        held = 0;
+        this.#startWaiting();
+      },
+    };
   }
 
-  /** Hands the slot directly to the next waiter, so that new work cannot overtake it. */
-  #release(): void {
-    const [next] = this.#waiting;
-    if (!next) {
-      this.#free++;
-      return;
+  /** Light work does not overtake heavy work, which would otherwise wait for ever. */
+  #startWaiting(): void {
+    for (const waiter of this.#waiting) {
+      if (waiter.weight > this.#free) return;
+      this.#waiting.delete(waiter);
+      this.#free -= waiter.weight;
+      waiter.start(true);
     }
-    this.#waiting.delete(next);
-    next(true);
   }
 }

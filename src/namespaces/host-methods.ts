@@ -12,6 +12,8 @@ import type { PyValue } from '../protocol/py-values.ts';
 export interface NamespaceCallContext {
   /** Aborted when the code no longer waits for the reply. */
   readonly signal: AbortSignal;
+  /** Resolves when the result no longer takes memory here. Default: when the method returns. */
+  readonly delivered?: Promise<void>;
   /** One line of progress, for readers of the cell's events. */
   progress(text: string): void;
   /** Runs work that waits for a person. The timeout of the cell is paused meanwhile. */

@@ -129,7 +129,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
   'namespaces/tools/http-tool.ts': ['sendRequest', 'shownAuth', 'withAuth', 'follow', 'reason', 'readBody'],
   'namespaces/tools/mcp-calls.ts': ['openError', 'callFailure', 'isLostSession', 'isTimeout', 'describe', 'reasonOf'],
   'namespaces/tools/parameters.ts': ['callSignature', 'abortedError', 'throwIfAborted'],
-  'namespaces/tools/tool-output.ts': ['tail', 'cutNote', 'hasControl'],
+  'namespaces/tools/tool-output.ts': ['atOnce', 'tail', 'cutNote', 'hasControl'],
   'protocol/execution-events.ts': ['eventToJson', 'resultToWire', 'resultFromWire', 'giveInput'],
   'protocol/kernel-marshal.ts': [
     'encodeValue',

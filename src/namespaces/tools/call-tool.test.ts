@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { testTools } from '../../../test/support/namespaces/tools.ts';
 import type { Approval, ApprovalRequest } from '../../protocol/permission.ts';
+import type { CommandRunner } from '../../protocol/process.ts';
 
 const yaml = `
 name: remove
@@ -78,5 +79,97 @@ describe('a tool that requires approval', () => {
     const call = tools.call('remove', { path: 'x' }, { context: { signal: stop.signal } });
     await expect(call).rejects.toMatchObject({ code: 'ABORTED' });
     expect(tools.sandboxed.commands).toEqual([]);
+  });
+});
+
+/** Programs that write what they are called: `large` writes much JSON. */
+class Programs implements CommandRunner {
+  readonly started: string[] = [];
+
+  async run({ argv: [name = ''] }: { argv: readonly string[] }) {
+    this.started.push(name);
+    const stdout = Buffer.from(name === 'large' ? `[${'0,'.repeat(20_000)}0]` : '[0]');
+    return { stdout, stderr: Buffer.alloc(0), stdoutCut: 0, stderrCut: 0, exit: { code: 0 }, timedOut: false };
+  }
+}
+
+/** Everything that can go on has gone on. */
+const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+describe('results of one session', () => {
+  const MIB = 1024 * 1024;
+  const program = (name: string, fields: string) => `name: ${name}\ncommand: ${name}\n${fields}`;
+  const open = async () => {
+    const sandboxed = new Programs();
+    const yamls = [
+      program('half', `output_limit: ${32 * MIB}`),
+      program('most', `output_limit: ${64 * MIB}`),
+      program('plain', ''),
+      program('large', 'result: json'),
+      program('small', 'result: json'),
+    ];
+    return { sandboxed, tools: await testTools(yamls, { sandboxed }) };
+  };
+
+  it('have room for 128 MiB until they are delivered: stdout and stderr of each, with their limits', async () => {
+    const { sandboxed, tools } = await open();
+    const delivered = Promise.withResolvers<void>();
+    const held = { context: { delivered: delivered.promise } };
+    expect(await tools.call('half', {}, held)).toBe('[0]');
+    expect(await tools.call('half')).toBe('[0]');
+    const most = tools.call('most');
+    // It does not overtake.
+    const plain = tools.call('plain');
+    await settled();
+    expect(sandboxed.started).toEqual(['half', 'half']);
+    delivered.resolve();
+    await Promise.all([most, plain]);
+    expect(sandboxed.started).toEqual(['half', 'half', 'most', 'plain']);
+  });
+
+  it('are 64 at a time with the default limit', async () => {
+    const { sandboxed, tools } = await open();
+    const delivered = Promise.withResolvers<void>();
+    const held = { context: { delivered: delivered.promise } };
+    await Promise.all(Array.from({ length: 64 }, () => tools.call('plain', {}, held)));
+    const last = tools.call('plain');
+    await settled();
+    expect(sandboxed.started).toHaveLength(64);
+    delivered.resolve();
+    expect(await last).toBe('[0]');
+  });
+
+  it('are read one at a time if they are large', async () => {
+    const { tools } = await open();
+    const delivered = Promise.withResolvers<void>();
+    expect(await tools.call('large', {}, { context: { delivered: delivered.promise } })).toHaveLength(20_001);
+    let read = false;
+    const second = tools.call('large').then(() => {
+      read = true;
+    });
+    const stop = new AbortController();
+    const third = tools.call('large', {}, { context: { signal: stop.signal } });
+    expect(await tools.call('small')).toEqual([0]);
+    await settled();
+    expect(read).toBe(false);
+    stop.abort();
+    await expect(third).rejects.toMatchObject({ code: 'ABORTED' });
+    expect(read).toBe(false);
+    delivered.resolve();
+    await second;
+  });
+
+  it('do not begin for code that no longer waits', async () => {
+    const { sandboxed, tools } = await open();
+    const delivered = Promise.withResolvers<void>();
+    await tools.call('most', {}, { context: { delivered: delivered.promise } });
+    const stop = new AbortController();
+    const aborted = tools.call('most', {}, { context: { signal: stop.signal } });
+    await settled();
+    stop.abort();
+    await expect(aborted).rejects.toMatchObject({ code: 'ABORTED' });
+    expect(sandboxed.started).toEqual(['most']);
+    delivered.resolve();
+    expect(await tools.call('most')).toBe('[0]');
   });
 });

@@ -22,9 +22,12 @@ import {
 } from './parameters.ts';
 import { authenticate, type CredentialLookup, resolveEnvironment } from './tool-credentials.ts';
 import type { CliTool, HttpTool, McpTool, ToolDefinition } from './tool-definition.ts';
+import type { LargeResultTurn } from './tool-output.ts';
 
 /** The most calls of one session that run on the host at a time. */
 const MOST_AT_ONCE = 64;
+/** The most output of these calls together, in bytes. Of a call, stdout and stderr count with their limits. */
+const MOST_OUTPUT_BYTES = 128 * 1024 * 1024;
 
 export interface ToolCall extends CallArguments {
   readonly name: string;
@@ -46,6 +49,9 @@ export class ToolCaller {
   readonly #runtime: ToolRuntime;
   readonly #servers: McpServers;
   readonly #slots = new Semaphore(MOST_AT_ONCE);
+  readonly #outputBytes = new Semaphore(MOST_OUTPUT_BYTES);
+  /** The values of a large result can take many times the memory of its text. */
+  readonly #largeResults = new Semaphore(1);
 
   constructor(runtime: ToolRuntime, servers: McpServers) {
     this.#runtime = runtime;
@@ -72,7 +78,9 @@ export class ToolCaller {
     const given = await resolveEnvironment(tool.env, this.#runtime.credentials, tool.name);
     const runner = tool.runs_on === 'host' ? this.#runtime.host : this.#runtime.sandboxed;
     const { signal } = context;
-    return await this.#slots.run(() => runCli({ callee, tool, argv, ...given, signal }, runner), signal);
+    return await this.#inRoom(callee, tool, context, (turn) =>
+      runCli({ callee, tool, argv, ...given, signal, turn }, runner),
+    );
   }
 
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
@@ -81,14 +89,44 @@ export class ToolCaller {
     await this.#approved(tool, call, bound.values, shownRequest(request, tool.auth), context);
     const auth = await authenticate(tool.auth, this.#runtime.credentials, tool.name);
     const { signal } = context;
-    return await this.#slots.run(() => sendRequest(callee, tool, request, auth, signal), signal);
+    return await this.#inRoom(callee, tool, context, (turn) =>
+      sendRequest(callee, tool, request, auth, { signal, turn }),
+    );
   }
 
   async #callMcp(tool: McpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
     const values = new Map(Object.entries(prepared.arguments));
     await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
-    return await this.#slots.run(() => this.#servers.call(prepared, context), context.signal);
+    return await this.#inRoom(prepared.callee, tool, context, (turn) => this.#servers.call(prepared, context, turn));
+  }
+
+  /** Runs the work when the session has room for its output. The result keeps the room until it is delivered. */
+  async #inRoom(
+    callee: string,
+    { output_limit }: ToolDefinition,
+    { signal, delivered = Promise.resolve() }: NamespaceCallContext,
+    work: (turn: LargeResultTurn) => Promise<PyValue>,
+  ): Promise<PyValue> {
+    const held = new DisposableStack();
+    const hold = async (room: Semaphore, weight: number) => {
+      const taken = await room.take({ weight, signal });
+      if (held.disposed) taken[Symbol.dispose]();
+      else held.use(taken);
+      // Without room: the code no longer waits.
+      throwIfAborted(signal, callee);
+    };
+    let turn: Promise<void> | undefined;
+    try {
+      await hold(this.#slots, 1);
+      await hold(this.#outputBytes, 2 * output_limit);
+      return await work(() => {
+        turn ??= hold(this.#largeResults, 1);
+        return turn;
+      });
+    } finally {
+      void delivered.then(() => held.dispose());
+    }
   }
 
   async #approved(

@@ -6,7 +6,7 @@ import type { PyValue } from '../../protocol/py-values.ts';
 import { argumentError, type BoundArguments, parametersOf, throwIfAborted } from './parameters.ts';
 import { redact } from './tool-credentials.ts';
 import type { CliTool, Option } from './tool-definition.ts';
-import { cutNote, decodeWhole, parseToolJson, tail } from './tool-output.ts';
+import { cutNote, decodeWhole, type LargeResultTurn, parseToolJson, readLines, tail } from './tool-output.ts';
 
 interface CliCall {
   /** The name in the code, such as `grep.count`. */
@@ -17,6 +17,7 @@ interface CliCall {
   /** Secrets in the environment, which the code must not see. */
   readonly secrets: readonly string[];
   readonly signal: AbortSignal;
+  readonly turn: LargeResultTurn;
 }
 
 export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyValue> {
@@ -41,20 +42,21 @@ export async function runCli(call: CliCall, runner: CommandRunner): Promise<PyVa
     );
   if (exitCode === undefined) throw fail('TOOL_FAILED', `was killed by ${killedBy}`);
   if (!tool.success_codes.includes(exitCode)) throw fail('TOOL_FAILED', `ended with exit code ${exitCode}`);
-  return await resultValue(callee, tool, stdout, result.stdoutCut);
+  return await resultValue(call, stdout, result.stdoutCut);
 }
 
-async function resultValue(callee: string, tool: CliTool, text: string, cut: number): Promise<PyValue> {
+async function resultValue({ callee, tool, turn }: CliCall, text: string, cut: number): Promise<PyValue> {
+  const what = `What tools.${callee} wrote`;
   if (tool.result === 'json') {
-    if (cut === 0) return await parseToolJson(text, `What tools.${callee} wrote`);
+    if (cut === 0) return await parseToolJson(text, what, turn);
     const message = `tools.${callee} wrote more JSON than the ${tool.output_limit} bytes of its \`output_limit\`.`;
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee } });
   }
   const note = cut === 0 ? '' : cutNote(cut);
   if (tool.result === 'text') return text + note;
-  const lines = text.split('\n');
-  if (lines.at(-1) === '') lines.pop();
-  return note === '' ? lines : [...lines, note.trim()];
+  const lines = await readLines(text, what, turn);
+  if (note !== '') lines.push(note.trim());
+  return lines;
 }
 
 export function buildArgv(callee: string, tool: CliTool, bound: BoundArguments): string[] {

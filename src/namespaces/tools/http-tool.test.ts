@@ -1,8 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it, test } from 'vitest';
 import { testTools } from '../../../test/support/namespaces/tools.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
+import { readBody } from './http-tool.ts';
 
 interface Seen {
   readonly method: string | undefined;
@@ -299,4 +302,21 @@ recipes:
     await using tools = await testTools([yaml(server.url, 'timeout: 20')]);
     expect(await Promise.all(Array.from({ length: 8 }, () => tools.call('web')))).toEqual(Array(8).fill('met'));
   });
+});
+
+test('a response that arrives byte by byte takes no more memory than its bytes', async () => {
+  setFlagsFromString('--expose-gc');
+  const heldBytes = (): number => {
+    runInNewContext('gc')();
+    return process.memoryUsage().heapUsed + process.memoryUsage().external;
+  };
+  const before = heldBytes();
+  let held = 0;
+  async function* bytes() {
+    for (let count = 0; count < 200_000; count++) yield new Uint8Array(1);
+    held = heldBytes() - before;
+  }
+  const body = await readBody(new Response(ReadableStream.from(bytes())), 1_000_000);
+  expect(body).toMatchObject({ bytes: { length: 200_000 }, cut: false });
+  expect(held).toBeLessThan(10_000_000);
 });

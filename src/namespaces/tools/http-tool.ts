@@ -1,13 +1,14 @@
 /** Calls a tool that is an HTTP endpoint, and reads the response in bounded memory. */
 
 import { createHash } from 'node:crypto';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import { argumentError, type BoundArguments, parametersOf, throwIfAborted } from './parameters.ts';
 import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
 import { type Authentication, redact } from './tool-credentials.ts';
 import type { HttpTool } from './tool-definition.ts';
-import { decodeWhole, jsonProblem, parseToolJson, tail } from './tool-output.ts';
+import { decodeWhole, jsonProblem, type LargeResultTurn, parseToolJson, tail } from './tool-output.ts';
 
 const MOST_REDIRECTS = 5;
 /** Header values: Latin-1 without control characters, so that no value can begin another header. */
@@ -51,13 +52,13 @@ export async function sendRequest(
   tool: HttpTool,
   request: HttpRequest,
   auth: Authentication,
-  signal: AbortSignal,
+  { signal, turn }: { readonly signal: AbortSignal; readonly turn: LargeResultTurn },
 ): Promise<PyValue> {
   const timeout = AbortSignal.timeout(Math.ceil(tool.timeout * 1000));
   try {
     const response = await follow(callee, withAuth(request, auth), AbortSignal.any([signal, timeout]));
     const body = await readBody(response, tool.output_limit);
-    if (response.ok) return await responseValue(callee, tool, response, body, auth.secrets);
+    if (response.ok) return await responseValue(callee, tool, response, body, auth.secrets, turn);
     const said = tail(redact(body.bytes.toString(), auth.secrets)).trim();
     const message = `tools.${callee} got ${response.status} from ${request.url.host}.${said === '' ? '' : ` It said: ${said}`}`;
     throw new CellaError('TOOL_FAILED', message, { details: { tool: callee, status: response.status } });
@@ -159,16 +160,13 @@ interface ResponseBody {
 }
 
 export async function readBody(response: Response, limit: number): Promise<ResponseBody> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  // Leaving the loop cancels the rest.
+  const gathered = new GatheredBytes(limit);
   for await (const chunk of response.body ?? []) {
-    const part = Buffer.from(chunk.subarray(0, limit - size));
-    chunks.push(part);
-    size += part.length;
-    if (part.length < chunk.length) return { bytes: Buffer.concat(chunks), cut: true };
+    gathered.push(chunk);
+    // Leaving the loop cancels the rest.
+    if (gathered.cut > 0) break;
   }
-  return { bytes: Buffer.concat(chunks), cut: false };
+  return { bytes: gathered.bytes(), cut: gathered.cut > 0 };
 }
 
 export async function responseValue(
@@ -177,6 +175,7 @@ export async function responseValue(
   response: Response,
   { bytes, cut }: ResponseBody,
   secrets: readonly string[],
+  turn?: LargeResultTurn,
 ): Promise<PyValue> {
   const kind = tool.result === 'auto' ? kindOf(response.headers.get('content-type') ?? '', bytes) : tool.result;
   if (cut && kind !== 'text') {
@@ -185,9 +184,9 @@ export async function responseValue(
       `tools.${callee} got more than the ${tool.output_limit} bytes of its \`output_limit\`.`,
     );
   }
-  if (kind === 'bytes') return new Uint8Array(bytes);
+  if (kind === 'bytes') return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = redact(decodeWhole(bytes), secrets);
-  if (kind === 'json') return await parseToolJson(text, `What tools.${callee} got`);
+  if (kind === 'json') return await parseToolJson(text, `What tools.${callee} got`, turn);
   return cut
     ? `${text}\n[the rest is missing: the output is longer than the output_limit of ${tool.output_limit} bytes]`
     : text;

@@ -18,7 +18,7 @@ import { abortedError, argumentError, bindArguments, type CallArguments } from '
 import { SchemaValidator } from './schema-validator.ts';
 import { redact } from './tool-credentials.ts';
 import { CALLABLE_METHODS, type McpTool } from './tool-definition.ts';
-import { cutNote, decodeWhole, jsonProblem, parseToolJson, tail } from './tool-output.ts';
+import { cutNote, decodeWhole, jsonProblem, type LargeResultTurn, parseToolJson, tail } from './tool-output.ts';
 
 /** Arguments that fit the schema of the server's tool. */
 export interface McpCall {
@@ -138,6 +138,7 @@ export async function mcpValue(
   tool: McpTool,
   result: CallToolResult,
   secrets: readonly string[],
+  turn?: LargeResultTurn,
 ): Promise<PyValue> {
   if (result.isError === true) {
     const said = tail(redact(textOf(result), secrets)).trim();
@@ -147,12 +148,12 @@ export async function mcpValue(
   if (result.structuredContent !== undefined) {
     const text = JSON.stringify(result.structuredContent);
     if (Buffer.byteLength(text) > tool.output_limit) throw tooLarge(callee, tool);
-    return await parseToolJson(redact(text, secrets), `What tools.${callee} gave`);
+    return await parseToolJson(redact(text, secrets), `What tools.${callee} gave`, turn);
   }
   if (result.content.every((part) => part.type === 'text'))
     return bounded(redact(textOf(result), secrets), tool.output_limit);
   if (Buffer.byteLength(JSON.stringify(result.content)) > tool.output_limit) throw tooLarge(callee, tool);
-  return await Promise.all(result.content.map((part) => partValue(callee, part, secrets)));
+  return await Promise.all(result.content.map((part) => partValue(callee, part, secrets, turn)));
 }
 
 function textOf({ content }: CallToolResult): string {
@@ -163,11 +164,12 @@ async function partValue(
   callee: string,
   part: CallToolResult['content'][number],
   secrets: readonly string[],
+  turn?: LargeResultTurn,
 ): Promise<PyValue> {
   if (part.type === 'image' || part.type === 'audio') {
     return { type: part.type, mimeType: part.mimeType, data: new Uint8Array(Buffer.from(part.data, 'base64')) };
   }
-  return await parseToolJson(redact(JSON.stringify(part), secrets), `What tools.${callee} gave`);
+  return await parseToolJson(redact(JSON.stringify(part), secrets), `What tools.${callee} gave`, turn);
 }
 
 function bounded(text: string, limit: number): string {

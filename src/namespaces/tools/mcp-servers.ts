@@ -12,6 +12,7 @@ import type { McpConnection } from './mcp-connection.ts';
 import { abortedError, type CallArguments } from './parameters.ts';
 import type { CredentialLookup } from './tool-credentials.ts';
 import type { McpTool, ToolDefinition } from './tool-definition.ts';
+import type { LargeResultTurn } from './tool-output.ts';
 
 const FAILURE_LASTS_MS = 30_000;
 /** How long closing a session waits for servers that do not answer. */
@@ -60,7 +61,7 @@ export class McpServers {
     return prepareMcp(tool, tools, recipe, given);
   }
 
-  async call(call: McpCall, context: NamespaceCallContext): Promise<PyValue> {
+  async call(call: McpCall, context: NamespaceCallContext, turn: LargeResultTurn): Promise<PyValue> {
     const { callee, tool } = call;
     const { callFailure, isLostSession } = await import('./mcp-calls.ts');
     const { mcpValue } = await import('./mcp-calls.ts');
@@ -73,7 +74,7 @@ export class McpServers {
       const connection = await raceAbort(this.#connect(tool), context.signal, () => abortedError(callee));
       try {
         const result = await connection.call(call.name, call.arguments, options);
-        return await mcpValue(callee, tool, result, connection.secrets);
+        return await mcpValue(callee, tool, result, connection.secrets, turn);
       } catch (error) {
         if (error instanceof CellaError) throw error;
         const failure = callFailure(callee, tool, connection, error, context.signal);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { expectNoStall } from '../../../test/support/servers/stalls.ts';
-import { parseToolJson, readToolJson } from './tool-output.ts';
+import { parseToolJson, readLines, readToolJson } from './tool-output.ts';
 
 test('JSON is read as JSON.parse reads it', async () => {
   await fc.assert(
@@ -111,11 +111,25 @@ test('integers keep their digits, up to a limit; nesting has a limit, too', asyn
   await expect(readToolJson(deep(300))).rejects.toThrow('nested deeper');
 });
 
+test('lines are as they are split; a line break at the end begins no line', async () => {
+  for (const text of ['', '\n', 'a', 'a\n', 'a\nb', '\na\n\n', `${'a\n'.repeat(50_000)}b`]) {
+    const lines = text.split('\n');
+    if (lines.at(-1) === '') lines.pop();
+    expect(await readLines(text, 'It')).toEqual(lines);
+  }
+});
+
+test('a result has a million values or lines at most, and says so', async () => {
+  const words = 'more than a million values. Let the tool return less, or return it as text.';
+  const tooMany = { code: 'TOOL_FAILED', message: expect.stringContaining(words) };
+  expect(await parseToolJson(`[${'0,'.repeat(999_998)}0]`, 'It')).toHaveLength(999_999);
+  await expect(parseToolJson(`[${'0,'.repeat(999_999)}0]`, 'It')).rejects.toMatchObject(tooMany);
+  expect(await readLines('\n'.repeat(1_000_000), 'It')).toHaveLength(1_000_000);
+  await expect(readLines('\n'.repeat(1_000_001), 'It')).rejects.toMatchObject(tooMany);
+});
+
 test('a large one is parsed with turns for other work', async () => {
-  const texts = [
-    `[${'[],'.repeat(1_000_000)}1]`,
-    `{${'"a":{},'.repeat(500_000)}"b":1}`,
-    `[${'1,'.repeat(2_000_000)}1]`,
-  ];
+  const texts = [`[${'[],'.repeat(900_000)}1]`, `{${'"a":{},'.repeat(500_000)}"b":1}`, `[${'1,'.repeat(900_000)}1]`];
   for (const text of texts) await expectNoStall(() => parseToolJson(text, 'It'));
+  await expectNoStall(() => readLines('abc\n'.repeat(900_000), 'It'));
 });

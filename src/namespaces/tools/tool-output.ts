@@ -13,8 +13,18 @@ const { parse } = JSON as {
   parse(text: string, revive: (key: string, value: PyValue, context: { readonly source?: string }) => PyValue): PyValue;
 };
 
+/** The most values in one result. A value of three bytes of JSON can take 200 bytes of memory. */
+const MOST_VALUES = 1_000_000;
+const TOO_MANY = 'more than a million values. Let the tool return less, or return it as text';
+
+/** Called before a large result is read. Resolves when the session has room for its values. */
+export type LargeResultTurn = () => Promise<void>;
+
+const atOnce: LargeResultTurn = async () => {};
+
 /** `what`: the subject of the error, such as "What tools.x wrote". */
-export async function parseToolJson(text: string, what: string): Promise<PyValue> {
+export async function parseToolJson(text: string, what: string, turn = atOnce): Promise<PyValue> {
+  if (text.length > SMALL) await turn();
   try {
     if (text.length > SMALL) return await readToolJson(text);
     const value = parse(text, (_key, item, { source }) => {
@@ -27,6 +37,20 @@ export async function parseToolJson(text: string, what: string): Promise<PyValue
     const reason = messageOf(error);
     throw new CellaError('TOOL_FAILED', `${what} is not usable JSON: ${reason}.`, { cause: error });
   }
+}
+
+/** A line break at the end begins no line. */
+export async function readLines(text: string, what: string, turn = atOnce): Promise<string[]> {
+  if (text.length > SMALL) await turn();
+  const lines: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    if (lines.length === MOST_VALUES) throw new CellaError('TOOL_FAILED', `${what} has ${TOO_MANY}.`);
+    const end = text.indexOf('\n', from);
+    lines.push(end < 0 ? text.slice(from) : text.slice(from, end));
+    from = end < 0 ? text.length : end + 1;
+    if (lines.length % STEP === 0) await giveWay();
+  }
+  return lines;
 }
 
 function tooDeep(value: PyValue, left: number): boolean {
@@ -62,7 +86,7 @@ const WORDS = { true: true, false: false, null: null } as const;
 /** A list or dict that is being read. */
 type OpenContainer = { readonly list: PyValue[] } | { readonly dict: { [name: string]: PyValue }; name: string };
 
-/** Throws a SyntaxError if the text is not JSON, is nested too deeply, or has too long a number. */
+/** Throws a SyntaxError if the text is not JSON, is nested too deeply, or has too long a number or too many values. */
 export async function readToolJson(text: string): Promise<PyValue> {
   const reader = new JsonTextReader(text);
   while (!reader.step()) await giveWay();
@@ -80,6 +104,7 @@ export function numberOf(source: string): number | bigint {
 class JsonTextReader {
   readonly #text: string;
   #at = 0;
+  #values = 0;
   readonly #open: OpenContainer[] = [];
   value: PyValue = null;
 
@@ -143,6 +168,7 @@ class JsonTextReader {
   }
 
   #keep(value: PyValue): void {
+    if (++this.#values > MOST_VALUES) throw new SyntaxError(`it has ${TOO_MANY}`);
     const open = this.#open.at(-1);
     if (open === undefined) this.value = value;
     else if ('list' in open) open.list.push(value);

@@ -1,6 +1,10 @@
 /** Code that makes the host hold as much as it can: that kernel is cut off or held up, and its neighbours do not notice. */
 
 import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ExecutionEvent, Session, SessionOptions } from '../../../src/index.ts';
 import { Server } from '../../server/stalls/rows.ts';
@@ -39,20 +43,26 @@ const MOST_UNREAD = 12 * 1024 * 1024;
 type Run = (session: Session, code: string) => Promise<unknown>;
 const run: Run = (session, code) => session.run(code, { timeoutMs: 20_000 });
 
+interface AttackOptions {
+  readonly by?: Run;
+  readonly settings?: SessionOptions;
+  readonly memory?: () => number;
+}
+
 async function attack(
   code: string,
   how: (session: Session) => Promise<unknown> = async () => {},
-  { by = run, settings = {} }: { by?: Run; settings?: SessionOptions } = {},
+  { by = run, settings = {}, memory = process.memoryUsage.rss }: AttackOptions = {},
 ): Promise<unknown> {
   const neighbour = await openSession({ agentKey: 'neighbour' });
   await neighbour.run('kept = 41');
   const session = await openSession({ agentKey: 'attacker', graceMs: 300, saveAfterMs: 1_000_000_000, ...settings });
   await session.run(PRELUDE);
   globalThis.gc?.();
-  const before = process.memoryUsage.rss();
+  const before = memory();
   let most = before;
   const watch = setInterval(() => {
-    most = Math.max(most, process.memoryUsage.rss());
+    most = Math.max(most, memory());
   }, 10);
   try {
     const result = await by(session, code);
@@ -168,6 +178,77 @@ describe('calls whose replies the kernel does not read', () => {
     const few = "for n in range(1000, 4000): send(frame('c', n, pack(('x.y', {}))))";
     const result = await attack(`${few}\n${code}`);
     expect(result).toMatchObject({ status: expect.stringMatching(/^(ok|timeout|died)$/) });
+  });
+});
+
+describe('output of tools that the code makes', () => {
+  /** A tool that writes what the code has put into a file of the workspace. */
+  const tool = (name: string, fields: object) =>
+    JSON.stringify({ name, command: 'cat', schema: { positional: [{ name: 'file' }] }, ...fields });
+  const TOOLS = [
+    tool('text', { output_limit: 67_108_864 }),
+    tool('lines', { result: 'lines', output_limit: 4_194_304 }),
+    tool('items', { result: 'json', output_limit: 4_194_304 }),
+  ];
+  const CALLS = `
+async def one(name):
+    try: return len(await getattr(tools, name).call_async('made'))
+    except Exception as error: return error.code
+async def all_of(name, count):
+    import asyncio
+    return sorted(set(await asyncio.gather(*[one(name) for _ in range(count)])))
+def make(text):
+    with open('made', 'w') as file: file.write(text)
+`;
+  const attackWithTools = async (code: string, options: AttackOptions): Promise<unknown> => {
+    const toolFolder = await scratchFolder();
+    await Promise.all(TOOLS.map((yaml, at) => writeFile(join(toolFolder, `${at}.yaml`), yaml)));
+    return await attack(`${CALLS}\n${code}`, undefined, { settings: { toolFolders: [toolFolder] }, ...options });
+  };
+  const patient: Run = (session, code) => session.run(code, { timeoutMs: 200_000 });
+
+  test('many calls with a large text', { timeout: 300_000 }, async () => {
+    const code = "make('x' * 40_000_000)\nawait all_of('text', 8)";
+    expect(await attackWithTools(code, { by: patient })).toMatchObject({ status: 'ok', value: [40_000_000] });
+  });
+
+  test('many calls with a large text, and the kernel does not read the replies', { timeout: 300_000 }, async () => {
+    const code = `
+make('x' * 40_000_000)
+call = pack(('tools.call', {'name': 'text', 'recipe': None, 'positional': ['made'], 'named': {}}))
+for n in range(4000, 4016): send(frame('c', n, call))
+import signal
+os.kill(os.getpid(), signal.SIGSTOP)`;
+    const by: Run = (session, attacking) => session.run(attacking, { timeoutMs: 10_000 });
+    expect(await attackWithTools(code, { by })).toMatchObject({ status: 'timeout' });
+  });
+
+  describe('of small values', () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: () => void = runInNewContext('gc');
+    const SOME_GARBAGE = 100 * 1024 * 1024;
+    const used = () => process.memoryUsage().heapUsed + process.memoryUsage().external;
+    /** Measures without most of the garbage: V8 may keep 500 MB of it. */
+    const heldBytes = () => {
+      let held = 0;
+      return () => {
+        if (used() < held + SOME_GARBAGE) return held;
+        collectGarbage();
+        held = used();
+        return held;
+      };
+    };
+
+    test.each([
+      ['as many nested lists as fit', 'items', "'[' + ('[' * 199 + ']' * 199 + ',') * 4000 + '0]'", 4001],
+      ['too many dicts', 'items', "'[' + '{},' * 1_300_000 + '0]'", 'TOOL_FAILED'],
+      ['as many lines as fit', 'lines', "'abc\\n' * 900_000", 900_000],
+      ['too many lines', 'lines', "'\\n' * 4_000_000", 'TOOL_FAILED'],
+    ])('%s', { timeout: 300_000 }, async (_name, name, text, value) => {
+      const code = `make(${text})\nawait all_of('${name}', 16)`;
+      const outcome = await attackWithTools(code, { by: patient, memory: heldBytes() });
+      expect(outcome).toMatchObject({ status: 'ok', value: [value] });
+    });
   });
 });
 

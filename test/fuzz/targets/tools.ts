@@ -79,7 +79,7 @@ export async function calls(): Promise<Target> {
   const { prepareRequest, shownRequest } = await import('../../../src/namespaces/tools/http-tool.ts');
   const { responseValue } = await import('../../../src/namespaces/tools/http-tool.ts');
   const { parseToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
-  const { readToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
+  const { readLines, readToolJson } = await import('../../../src/namespaces/tools/tool-output.ts');
   const { prepareMcp } = await import('../../../src/namespaces/tools/mcp-calls.ts');
   const { messagesOf } = await import('../../../src/namespaces/tools/mcp-limits.ts');
   const { mcpValue } = await import('../../../src/namespaces/tools/mcp-calls.ts');
@@ -135,6 +135,10 @@ export async function calls(): Promise<Target> {
       if (slow.status !== fast.status) throw new Error(`one reads it, and the other does not: ${text}`);
       if (slow.status === 'rejected') throw slow.reason;
     },
+    text: async (text) => {
+      const lines = await readLines(text, 'It');
+      if (lines.join('\n') !== text.replace(/\n$/, '')) throw new Error(`other lines: ${lines}`);
+    },
     lines: async (text) => {
       for await (const message of messagesOf(inPieces(Buffer.from(text), 50))) JSON.stringify(message);
     },
@@ -160,7 +164,7 @@ export async function calls(): Promise<Target> {
       { file: 'namespaces/tools/http-tool.ts', functions: ['responseValue', 'kindOf'] },
       {
         file: 'namespaces/tools/tool-output.ts',
-        functions: ['parseToolJson', 'tooDeep', 'jsonProblem', 'decodeWhole'],
+        functions: ['parseToolJson', 'readLines', 'tooDeep', 'jsonProblem', 'decodeWhole'],
       },
       {
         file: 'namespaces/tools/tool-output.ts',
