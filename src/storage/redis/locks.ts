@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { inSlices } from '../../lib/event-loop.ts';
 import { newProcessIdentity, processState } from '../../lib/process-identity.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { AcquireLockOptions, Lock, LockOwner, Locks } from '../contract.ts';
@@ -140,8 +141,10 @@ export class RedisLocks implements Locks {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#renewing);
-    const releases = [...this.#held.keys()].map((lock) => lock.release());
-    await Promise.allSettled(releases);
+    const releases: Promise<void>[] = [];
+    // A lock that is not released expires.
+    for await (const lock of inSlices([...this.#held.keys()])) releases.push(lock.release().catch(() => {}));
+    await Promise.all(releases);
   }
 
   /** Returns the live owner, if there is one; else acquires the lock. */
@@ -172,33 +175,36 @@ export class RedisLocks implements Locks {
       this.#held.delete(lock);
     });
     this.#held.set(lock, held);
-    this.#renewing ??= setInterval(() => void this.#renew(), this.#leaseMs / RENEWALS).unref();
+    this.#renewing ??= setInterval(() => void this.#renewAll(), this.#leaseMs / RENEWALS).unref();
     if (!signal?.aborted && !this.#closed) return lock;
     await lock.release();
     if (signal?.aborted) throw lockAborted(agentKey, signal.reason);
     throw new CellaError('STORAGE_FAILED', `Cannot use ${this.#context.redis.address.where}: the storage is closed.`);
   }
 
+  /** Sent in slices: a server may hold thousands of locks. */
+  async #renewAll(): Promise<void> {
+    const renewals: Promise<void>[] = [];
+    for await (const [lock, held] of inSlices([...this.#held])) renewals.push(this.#renew(lock, held));
+    await Promise.all(renewals);
+  }
+
   /** If the server does not answer, the next renewal tries again. If another has the lock, it is lost. */
-  async #renew(): Promise<void> {
+  async #renew(lock: LockHandle, held: HeldLease): Promise<void> {
+    if (lock.state === 'released') return;
     const now = performance.now();
-    await Promise.all(
-      [...this.#held].map(async ([lock, held]) => {
-        if (lock.state === 'released') return;
-        // This process may have been stopped. Watchers see that it is uncertain only if the server does not answer.
-        const late = now - held.provenAt > this.#leaseMs * UNCERTAIN_AFTER;
-        if (late) lock.suspect();
-        const args = [held.value, held.token, String(this.#leaseMs)];
-        const kept = await this.#context.redis.run(RENEW, held.keys, args).catch(() => null);
-        if (kept === null) {
-          if (late) lock.setState('uncertain');
-          return;
-        }
-        if (kept === 0) return this.#lose(lock);
-        held.provenAt = Math.max(held.provenAt, now);
-        lock.setState('held');
-      }),
-    );
+    // This process may have been stopped. Watchers see that it is uncertain only if the server does not answer.
+    const late = now - held.provenAt > this.#leaseMs * UNCERTAIN_AFTER;
+    if (late) lock.suspect();
+    const args = [held.value, held.token, String(this.#leaseMs)];
+    const kept = await this.#context.redis.run(RENEW, held.keys, args).catch(() => null);
+    if (kept === null) {
+      if (late) lock.setState('uncertain');
+      return;
+    }
+    if (kept === 0) return this.#lose(lock);
+    held.provenAt = Math.max(held.provenAt, now);
+    lock.setState('held');
   }
 
   #lose(lock: LockHandle): void {
