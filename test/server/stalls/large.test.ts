@@ -13,4 +13,5 @@ stallSuite({
   skills: 9_990,
   artifacts: 10_000,
   files: 100_000,
+  outputs: 60_000,
 });

@@ -12,4 +12,5 @@ stallSuite({
   skills: 2_000,
   artifacts: 2_000,
   files: 30_000,
+  outputs: 60_000,
 });

@@ -13,8 +13,11 @@ import { openAccess } from '../../../src/server/access/access-control.ts';
 import { AUDIT_KEY } from '../../../src/server/access/audit-log.ts';
 import { storageKeyOf } from '../../../src/server/ids.ts';
 import { newDefinition, SessionDefinitions } from '../../../src/server/sessions/session-definitions.ts';
+import type { Storage } from '../../../src/storage/contract.ts';
 import { FileStorage } from '../../../src/storage/file/file-storage.ts';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
 import { scratchFolder } from '../../support/kernels/session.ts';
+import { RedisServer } from '../../support/servers/redis.ts';
 import type { TestServerOptions } from '../../support/servers/serve-here.ts';
 import { expectNoStall, serverLoop } from '../../support/servers/stalls.ts';
 
@@ -29,12 +32,13 @@ export interface Sizes {
   readonly skills: number;
   readonly artifacts: number;
   readonly files: number;
+  /** Of each of two sessions. */
+  readonly outputs: number;
 }
 
 const program = fileURLToPath(new URL('server-child.ts', import.meta.url));
 const BATCH = 1000;
 const SWEEP_MS = 2000;
-const OUTPUT_FILES = 60_000;
 
 /** The sessions of ann that have something in them, by key. */
 const KEYS = ['log', 'untouched', 'second', 'talk', 'files', 'spare', 'outputs', 'more outputs'] as const;
@@ -48,15 +52,21 @@ interface State {
   readonly crowd: readonly string[];
 }
 
-export function stallSuite(sizes: Sizes): void {
+export function stallSuite(sizes: Sizes, on: 'file' | 'redis' = 'file'): void {
   let state: State;
   let server: Server;
+  let redis: RedisServer | undefined;
 
   beforeAll(async () => {
-    state = await fill(sizes);
-    server = await Server.start(state.dataDir);
+    redis = on === 'redis' ? await RedisServer.start() : undefined;
+    const place = redis && { url: redis.url, prefix: 'stalls' };
+    state = await fill(sizes, (dataDir) => (place ? RedisStorage.open(place.url, place) : FileStorage.open(dataDir)));
+    server = await Server.start(state.dataDir, [], place && { redis: place });
   }, 1_800_000);
-  afterAll(() => server?.end());
+  afterAll(async () => {
+    await server?.end();
+    await redis?.remove();
+  });
 
   const row = (name: string, work: () => Promise<unknown>, timeout = 600_000) =>
     it(name, { timeout }, async () => {
@@ -140,6 +150,23 @@ export function stallSuite(sizes: Sizes): void {
     });
   });
 
+  describe('many kernels', () => {
+    row('starting them', async () => {
+      const each = async (number: number) => {
+        const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: `k${number}` });
+        await ask(`POST /v1/sessions/${id}/execute`, { ...admin(), body: { code: '1' } });
+      };
+      for (let at = 0; at < sizes.kernels; at += 4) {
+        await Promise.all([0, 1, 2, 3].map((more) => each(at + more)));
+      }
+    });
+    row('listing them', () => ask('GET /v1/kernels', admin()));
+    row('metrics', () => ask('GET /metrics', admin()));
+  });
+
+  // The rest does not depend on the storage.
+  if (on === 'redis') return;
+
   describe('hostile bodies', () => {
     const names = (count: number, name: (number: number) => string) =>
       Object.fromEntries(Array.from({ length: count }, (_, number) => [name(number), 'x']));
@@ -176,20 +203,6 @@ export function stallSuite(sizes: Sizes): void {
       const frame = maskedFrame(text);
       row(name, () => server.say(session('spare', '/ws'), state.ann, frame));
     }
-  });
-
-  describe('many kernels', () => {
-    row('starting them', async () => {
-      const each = async (number: number) => {
-        const { id } = await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: `k${number}` });
-        await ask(`POST /v1/sessions/${id}/execute`, { ...admin(), body: { code: '1' } });
-      };
-      for (let at = 0; at < sizes.kernels; at += 4) {
-        await Promise.all([0, 1, 2, 3].map((more) => each(at + more)));
-      }
-    });
-    row('listing them', () => ask('GET /v1/kernels', admin()));
-    row('metrics', () => ask('GET /metrics', admin()));
   });
 
   describe('many items', () => {
@@ -240,7 +253,7 @@ export function stallSuite(sizes: Sizes): void {
     );
     row('a folder with many files', () => ask(`GET ${session('files', '/files')}`));
     const full: Key[] = ['outputs', 'more outputs'];
-    row('deleting a session with 60,000 output files', () =>
+    row('deleting a session with many output files', () =>
       ask(`DELETE ${session(full.shift() ?? 'log', '')}`, { status: 204 }),
     );
   });
@@ -253,11 +266,11 @@ interface Ask {
 }
 
 /** Written by the storage itself, as a server of long standing would have left it. */
-async function fill(sizes: Sizes): Promise<State> {
+async function fill(sizes: Sizes, open: (dataDir: string) => Promise<Storage>): Promise<State> {
   const dataDir = await scratchFolder();
   const cwd = await scratchFolder();
   for (let number = 0; number < sizes.files; number += 1) writeFileSync(join(cwd, `file-${number}.txt`), '');
-  await using storage = await FileStorage.open(dataDir);
+  await using storage = await open(dataDir);
   await using access = await openAccess({ storage, dataDir, rates: { burst: 1, perSecond: 1 } });
   const by = access.localAdmin();
   const [ann, crowd] = [
@@ -278,7 +291,7 @@ async function fill(sizes: Sizes): Promise<State> {
   for (const key of ['outputs', 'more outputs']) {
     const outputs = join(dataDir, 'outputs', ids[key] ?? '');
     mkdirSync(outputs, { recursive: true });
-    for (let at = 0; at < OUTPUT_FILES; at += 1)
+    for (let at = 0; at < sizes.outputs; at += 1)
       writeFileSync(join(outputs, `out_${`${at}`.padStart(16, '0')}.txt`), '');
   }
   const others = await inBatches(sizes.sessions, async (number) => {
@@ -316,7 +329,6 @@ async function fill(sizes: Sizes): Promise<State> {
   const scope = storage.scope(ann.id);
   await scope.skills.put('skill_0', skill(0));
   const folder = (await scope.skills.get('skill_0'))?.where.replace(/skill_0\.py$/, '') ?? '';
-  mkdirSync(folder, { recursive: true });
   for (let number = 1; number < sizes.skills; number += 1) {
     writeFileSync(join(folder, `skill_${number}.py`), skill(number));
   }
@@ -331,7 +343,7 @@ async function fill(sizes: Sizes): Promise<State> {
 const skill = (number: number) =>
   `async def run(text: str = ""):\n    """Number ${number}: reads data and counts words."""\n    return ${number}\n`;
 
-async function append(storage: FileStorage, key: string, count: number, make: (number: number) => unknown) {
+async function append(storage: Storage, key: string, count: number, make: (number: number) => unknown) {
   for (let at = 0; at < count; at += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, count - at) }, (_, index) => make(at + index));
     await storage.events.append(key, some, { flushed: false });
