@@ -166,11 +166,7 @@ describe('the command line', () => {
     [['credentials', 'set'], '`cella credentials set` needs <provider>: anthropic, openai, gemini.', setKey],
     [['credentials', 'set', 'foo'], '<provider> cannot be "foo". Allowed are anthropic, openai, gemini.', setKey],
     [['credentials', 'set', 'openai', 'k'], 'takes <provider> and no other argument; there are 2.', setKey],
-    [
-      ['permissions', 'rules', 'create', 'Bash'],
-      'needs <pattern>: such as "git status"',
-      "rules create Bash 'git status'`",
-    ],
+    [['permissions', 'rules', 'create', 'Bash'], 'needs <pattern>: such as "ls *"', "rules create Bash 'ls *'`"],
     [['serve', '--port', 'http'], 'a port from 1 to 65535', '`cella serve --help`'],
     [['serve', 'stpo'], 'Did you mean `cella serve stop`?', '`cella serve --help`'],
     [['serve', 'stop', '--timeout', 'soon'], 'a number of seconds', '`cella serve stop --help`'],

@@ -62,7 +62,7 @@ export function addPermissions(define: DefineCommand, context: CommandContext, d
   );
   make('create', 'always allow uses of a tool that match a pattern', help.createRule, rules)
     .argument('<tool>', 'such as Bash, or tools.NAME for a tool that code calls', parseText)
-    .argument('<pattern>', 'such as "git status" or "npm test *"', parseText)
+    .argument('<pattern>', 'such as "ls *"', parseText)
     .action((tool: string, pattern: string, flags: JsonServerFlags) =>
       run(flags, (client, output) => createRule(client, { tool, pattern }, output)),
     );
@@ -165,7 +165,7 @@ const help = {
 Examples:
   $ cella permissions list                          pending requests in all your sessions
   $ cella permissions allow default prm_k3v7q2mzp4abcdef
-  $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'npm test *'
+  $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'ls *'
   $ cella permissions deny default prm_k3v7q2mzp4abcdef --reason 'use the staging host'
   $ cella permissions rules list
 
@@ -180,7 +180,7 @@ Examples:
 Examples:
   $ cella permissions allow default prm_k3v7q2mzp4abcdef
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope always
-  $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'git log *'
+  $ cella permissions allow default prm_k3v7q2mzp4abcdef --scope session --pattern 'ls *'
   $ cella permissions allow default prm_k3v7q2mzp4abcdef --text 'the second one'
 
 --scope once allows this one request. session and always also create a rule that allows exactly the same
@@ -193,7 +193,7 @@ The agent gets the reason and continues its turn.`,
   rules: `
 Examples:
   $ cella permissions rules list
-  $ cella permissions rules create Bash 'git status'
+  $ cella permissions rules create Bash 'ls *'
   $ cella permissions rules create Edit '/agent/workspace/src/**'
   $ cella permissions rules delete rul_k3v7q2mzp4abcdef
 
@@ -205,7 +205,7 @@ Examples:
   $ cella permissions rules list --session default`,
   createRule: `
 Examples:
-  $ cella permissions rules create Bash 'git status'
+  $ cella permissions rules create Bash 'ls *'
   $ cella permissions rules create Edit '/agent/workspace/src/**'
 
 The rule applies to agents that you prompt and code that you run, in every session. docs/permissions.md
