@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { expectNoStall } from '../../test/support/servers/stalls.ts';
 import { FrameType, KernelLimit } from '../protocol/kernel-frames.ts';
 import { encodeValue } from '../protocol/kernel-marshal.ts';
-import { type CallHandler, CallRunner, HostCalls } from './host-calls.ts';
+import { type CallHandler, HostCallRunner, HostCalls } from './host-calls.ts';
 import { KernelBudget } from './kernel-budget.ts';
 
 /** Calls of one kernel, which takes its replies when it is told to. */
@@ -18,7 +18,7 @@ function calls() {
     },
     close: () => undefined,
   };
-  const hostCalls = new CallRunner(handler, {
+  const hostCalls = new HostCallRunner(handler, {
     reply: (id, { length: bytes }) => new Promise((take) => replied.push({ id, bytes, take })),
     progress: () => undefined,
     asking: () => undefined,
@@ -81,7 +81,7 @@ test('a large reply is encoded completely, with turns for other work', async () 
   const payloads: Buffer[] = [];
   const work = () =>
     new Promise<void>((resolve) => {
-      const hostCalls = new CallRunner(
+      const hostCalls = new HostCallRunner(
         { call: () => Promise.resolve(value), close: () => undefined },
         {
           reply: async (_id, payload) => {

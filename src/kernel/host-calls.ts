@@ -44,7 +44,7 @@ export class HostCalls {
   readonly #options: HostCallsOptions;
   readonly #firstRequest: number;
   readonly #inputs: PendingInputCalls;
-  readonly #running: CallRunner;
+  readonly #running: HostCallRunner;
   /** The size of each prompt, by call id. */
   readonly #prompts = new Map<number, number>();
   /** The number of replies that the kernel has not accepted. */
@@ -61,7 +61,7 @@ export class HostCalls {
       const answer: PyValue = 'error' in reply ? { error: ['INPUT', 'runtime', reply.error] } : { value: reply.value };
       void this.#reply(id, encodeValue(answer));
     });
-    this.#running = new CallRunner(options.handler, {
+    this.#running = new HostCallRunner(options.handler, {
       reply: (id, payload, estimatedBytes) => {
         options.budget.give('calls', estimatedBytes);
         return this.#reply(id, payload);
@@ -244,7 +244,7 @@ interface HostCall {
   readonly estimatedBytes: number;
 }
 
-interface CallRunnerHooks {
+interface HostCallRunnerHooks {
   /** Resolves when the kernel has accepted the reply, or is gone. */
   reply(id: number, payload: Buffer, estimatedBytes: number): Promise<void>;
   progress(method: string, text: string): void;
@@ -265,13 +265,13 @@ const LARGE_REPLY_METHODS: ReadonlySet<string> = new Set([
 /** More than the largest `output_limit` of a tool. */
 const MOST_REPLY_BYTES = 80 * 1024 * 1024;
 
-export class CallRunner {
+export class HostCallRunner {
   readonly #handler: CallHandler | undefined;
-  readonly #events: CallRunnerHooks;
+  readonly #events: HostCallRunnerHooks;
   readonly #running = new Map<number, AbortController>();
   #largeReplies: Promise<void> = Promise.resolve();
 
-  constructor(handler: CallHandler | undefined, events: CallRunnerHooks) {
+  constructor(handler: CallHandler | undefined, events: HostCallRunnerHooks) {
     this.#handler = handler;
     this.#events = events;
   }

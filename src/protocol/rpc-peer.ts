@@ -47,7 +47,7 @@ const defaults = { frameBytes: 8 * 1024 * 1024, inFlight: 256, faults: 100, onUn
 export class RpcPeer {
   readonly #port: RpcPort;
   readonly #options: Required<RpcPeerOptions>;
-  readonly #incoming: IncomingCalls;
+  readonly #incoming: RpcHandlers;
   readonly #pending = new Map<RpcId, PendingCall>();
   readonly #closed = Promise.withResolvers<CellaError>();
   #started = false;
@@ -58,7 +58,7 @@ export class RpcPeer {
   constructor(port: RpcPort, options: RpcPeerOptions = {}) {
     this.#port = port;
     this.#options = { ...defaults, ...options };
-    this.#incoming = new IncomingCalls({
+    this.#incoming = new RpcHandlers({
       ...this.#options,
       sendResult: (id, result) => this.#write(this.#encode({ id, result })),
       sendError: (id, error) => this.#reply(id, error),
@@ -258,7 +258,7 @@ type Handler = (params: unknown, context: CallContext) => Promise<unknown>;
 const CANCEL = '$/cancelRequest';
 const Cancel = { method: CANCEL, params: z.object({ id: RpcId }) };
 
-export class IncomingCalls {
+export class RpcHandlers {
   readonly #port: IncomingPort;
   readonly #handlers = new Map<string, Handler>();
   readonly #listeners = new Map<string, (params: unknown) => void>();

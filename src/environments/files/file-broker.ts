@@ -264,7 +264,7 @@ export class FileBroker {
 }
 
 /** The current broker, and earlier ones that are finishing their work. */
-export class CurrentBroker {
+export class FileBrokerHolder {
   readonly #start: (onEnd: () => void) => Promise<FileBroker>;
   #current: Promise<FileBroker> | undefined;
   #leaving: FileBroker[] = [];
@@ -300,7 +300,7 @@ export class CurrentBroker {
   }
 }
 
-const current = new CurrentBroker(start);
+const current = new FileBrokerHolder(start);
 
 export function fileBroker(): Promise<FileBroker> {
   return current.get();

@@ -4,7 +4,7 @@ import type { ByteSource } from '../../kernel/kernel-connection.ts';
 import { BufferedFrameConnection } from '../../kernel/kernel-connection.ts';
 import { asError } from '../../lib/values.ts';
 import { encodeFrame, type Frame, type FrameDecoder, FrameType } from '../../protocol/kernel-frames.ts';
-import type { RingBuffer, SharedMemory } from './shared-memory.ts';
+import type { SharedMemory, SharedRingBuffer } from './shared-memory.ts';
 
 interface UnsentFrame {
   rest: Buffer;
@@ -115,7 +115,7 @@ export class FramePipe extends BufferedFrameConnection {
 const sharedBuffer = Buffer.allocUnsafe(1 << 18);
 
 export class SharedMemorySource implements ByteSource {
-  readonly #pipe: RingBuffer;
+  readonly #pipe: SharedRingBuffer;
   /** Called when there is room for more. */
   readonly #taken: () => void;
   #onChunk: ((chunk: Buffer) => boolean) | undefined;
@@ -124,7 +124,7 @@ export class SharedMemorySource implements ByteSource {
   #ended = false;
   #closed = false;
 
-  constructor(pipe: RingBuffer, taken: () => void) {
+  constructor(pipe: SharedRingBuffer, taken: () => void) {
     this.#pipe = pipe;
     this.#taken = taken;
   }

@@ -51,7 +51,7 @@ export class SharedMemory {
   readonly #words: Int32Array;
   /** The memory that Python checks for a signal. */
   readonly signal: Uint8Array;
-  readonly #pipes: Readonly<Record<RingBufferName, RingBuffer>>;
+  readonly #pipes: Readonly<Record<RingBufferName, SharedRingBuffer>>;
   readonly #path: Uint8Array;
 
   constructor(memory?: SharedArrayBuffer) {
@@ -60,10 +60,10 @@ export class SharedMemory {
     this.#words = new Int32Array(this.memory, 0, HEADER_WORDS);
     this.signal = new Uint8Array(this.memory, Field.signal * 4, 1);
     let offset = HEADER_WORDS * 4;
-    const pipe = (name: RingBufferName, index: number): RingBuffer => {
+    const pipe = (name: RingBufferName, index: number): SharedRingBuffer => {
       const bytes = new Uint8Array(this.memory, offset, PIPE_BYTES[name]);
       offset += PIPE_BYTES[name];
-      return new RingBuffer(this.#words, FIRST_PIPE_WORD + 2 * index, bytes);
+      return new SharedRingBuffer(this.#words, FIRST_PIPE_WORD + 2 * index, bytes);
     };
     this.#pipes = {
       toKernel: pipe('toKernel', 0),
@@ -74,7 +74,7 @@ export class SharedMemory {
     this.#path = new Uint8Array(this.memory, offset, PATH_BYTES);
   }
 
-  pipe(name: RingBufferName): RingBuffer {
+  pipe(name: RingBufferName): SharedRingBuffer {
     return this.#pipes[name];
   }
 
@@ -122,7 +122,7 @@ export class SharedMemory {
 }
 
 /** A ring of bytes with one writer and one reader. */
-export class RingBuffer {
+export class SharedRingBuffer {
   readonly #words: Int32Array;
   readonly #written: number;
   readonly #read: number;

@@ -109,7 +109,7 @@ export async function runner(): Promise<Target> {
     parser: [
       {
         file: 'protocol/rpc-peer.ts',
-        functions: ['IncomingCalls', 'handle', 'on', 'notify', 'begin', 'stopAll', '#work', '#toWireError'],
+        functions: ['RpcHandlers', 'handle', 'on', 'notify', 'begin', 'stopAll', '#work', '#toWireError'],
       },
       { file: 'protocol/parse.ts', functions: ['describeProblems', 'explain'] },
       { file: 'protocol/rpc-message.ts', functions: ['decodeError', 'codeOf', 'protocolError'] },

@@ -3,7 +3,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { EnvironmentSpec } from '../../../protocol/environment-spec.ts';
 import { KernelFd } from '../../../protocol/kernel-frames.ts';
-import { READ_AT_ONCE_BYTES, type RingBuffer, type SharedMemory, waitUntil } from '../shared-memory.ts';
+import { READ_AT_ONCE_BYTES, type SharedMemory, type SharedRingBuffer, waitUntil } from '../shared-memory.ts';
 import { type Emscripten, Errno, type FileSystem, type StreamOps } from './emscripten.ts';
 
 const MAJOR = 80;
@@ -75,7 +75,7 @@ export class EmscriptenDevices {
     };
   }
 
-  #output(pipe: RingBuffer): StreamOps {
+  #output(pipe: SharedRingBuffer): StreamOps {
     return {
       poll: () => WRITABLE,
       read: () => 0,
@@ -88,7 +88,7 @@ export class EmscriptenDevices {
   }
 
   /** Without room the code waits, so that the memory never holds more than its size if the host does not read. */
-  #write(pipe: RingBuffer, data: Uint8Array): number {
+  #write(pipe: SharedRingBuffer, data: Uint8Array): number {
     if (data.length === 0) return 0;
     let count = pipe.write(data);
     if (count === 0) {
