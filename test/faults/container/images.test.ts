@@ -67,7 +67,9 @@ describe.skipIf(!canRunDocker)('an image', { timeout: 120_000 }, () => {
 
   it('without Python is reported in the words of the engine', async () => {
     const name = await imageOf(engine, 'cella-faults-empty', { 'etc/motd': 'nothing else' });
-    await expect(openOn(name)).rejects.toMatchObject(failing('IMAGE_UNUSABLE', /no working Python.*python3.*\bpython\b/));
+    await expect(openOn(name)).rejects.toMatchObject(
+      failing('IMAGE_UNUSABLE', /no working Python.*python3.*\bpython\b/),
+    );
     expect(await containersOf(name)).toEqual([]);
     expect(readdirSync(join(data, 'cache', 'kernel'))).toEqual([]);
   });
