@@ -7,7 +7,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inSlices } from '../lib/event-loop.ts';
@@ -18,6 +18,8 @@ import { type ProcessStat, readProcessStat } from '../lib/process-identity.ts';
 const TAG_VARIABLE = 'CELLA_COMMAND';
 /** Each round kills what the previous one missed. Only the machine's own limits stop a faster fork bomb. */
 const MOST_ROUNDS = 50;
+/** The most rounds in a row that find nothing but may have missed a process. On a busy machine, others end all the time. */
+const MOST_UNSURE_ROUNDS = 10;
 
 /** While processes that were killed end. */
 const ROUND_MS = 5;
@@ -46,29 +48,37 @@ function ticksNow(): number {
 /** Set `ownGroup` if the program leads its own process group, which is killed at once. */
 export async function killTree(pid: number, tag: ProcessTag, { ownGroup }: { ownGroup: boolean }): Promise<void> {
   if (ownGroup) sendSignal(-pid, 'SIGKILL');
-  await killAllFound(() => treeMembers(pid, tag, ownGroup));
+  await killAllFound(tag.madeAt, (search) => treeMembers(search, pid, tag, ownGroup));
 }
 
 /** Sends SIGTERM to all processes of the tree. */
 export async function termTree(pid: number, tag: ProcessTag): Promise<void> {
-  for await (const member of treeMembers(pid, tag, true)) signalIfSame(member, 'SIGTERM');
+  for await (const member of treeMembers(new ProcessSearch(tag.madeAt), pid, tag, true))
+    signalIfSame(member, 'SIGTERM');
 }
 
 /** Kills every process that has this variable, or is in a group with this prefix, whichever process started it. */
 export async function killTagged(name: string, value: string): Promise<void> {
-  await killAllFound(async function* () {
-    for await (const one of processesSince(0)) if (await hasTag(one.pid, `${name}=${value}`, value)) yield one;
+  await killAllFound(0, async function* (search) {
+    for await (const one of search.running()) if (await search.hasTag(one, `${name}=${value}`, value)) yield one;
   });
 }
 
-async function killAllFound(find: () => AsyncIterable<ProcessStat>): Promise<void> {
-  for (let round = 0; round < MOST_ROUNDS; round++) {
+/** Searches again until nothing is found, and nothing can have been missed. */
+async function killAllFound(
+  madeAt: number,
+  find: (search: ProcessSearch) => AsyncIterable<ProcessStat>,
+): Promise<void> {
+  const search = new ProcessSearch(madeAt);
+  for (let [round, unsure] = [0, 0]; round < MOST_ROUNDS && unsure < MOST_UNSURE_ROUNDS; round++) {
     let count = 0;
-    for await (const member of find()) {
+    search.missed = false;
+    for await (const member of find(search)) {
       signalIfSame(member, 'SIGKILL');
       count++;
     }
-    if (count === 0) return;
+    if (count === 0 && !search.missed) return;
+    unsure = count === 0 ? unsure + 1 : 0;
     await delay(ROUND_MS);
   }
 }
@@ -79,14 +89,19 @@ function signalIfSame({ pid, started }: ProcessStat, signal: 'SIGTERM' | 'SIGKIL
 }
 
 /** Yields each as soon as it is found. A process comes after its child processes, whose parent is known by then. */
-async function* treeMembers(root: number, tag: ProcessTag, ownGroup: boolean): AsyncGenerator<ProcessStat> {
+async function* treeMembers(
+  search: ProcessSearch,
+  root: number,
+  tag: ProcessTag,
+  ownGroup: boolean,
+): AsyncGenerator<ProcessStat> {
   const text = `${TAG_VARIABLE}=${tag.env[TAG_VARIABLE]}`;
   const found = new Set<number>();
   const others: ProcessStat[] = [];
-  for await (const one of processesSince(tag.madeAt)) {
+  for await (const one of search.running()) {
     const { pid, group, session } = one;
     const isOwn = pid === root || (ownGroup && (group === root || session === root));
-    if (!isOwn && !(await hasTag(pid, text, tag.group))) others.push(one);
+    if (!isOwn && !(await search.hasTag(one, text, tag.group))) others.push(one);
     else {
       found.add(pid);
       yield one;
@@ -102,25 +117,56 @@ async function* treeMembers(root: number, tag: ProcessTag, ownGroup: boolean): A
   }
 }
 
-/**
- * Other running processes, except older ones. The newest come first: one that forks and exits is found before it does so again.
- * Only on Linux; elsewhere Cella can only signal the process group.
- */
-async function* processesSince(madeAt: number): AsyncGenerator<ProcessStat> {
-  const names = await readdir('/proc').catch(() => []); // no /proc on this system
-  const pids = names.map(Number).filter((pid) => pid > 1 && pid !== process.pid);
-  for await (const pid of inSlices(pids.toReversed())) {
-    const stat = readProcessStat(pid);
-    if (stat && !stat.hasEnded && Number(stat.started) >= madeAt) yield stat;
+/** Only on Linux; elsewhere Cella can only signal the process group. */
+class ProcessSearch {
+  readonly #madeAt: number;
+  /** Processes that had ended in an earlier round. */
+  readonly #ended = new Set<string>();
+  /** Whether a process has ended since the last round: it may have started another one that was not listed. */
+  missed = false;
+
+  constructor(madeAt: number) {
+    this.#madeAt = madeAt;
+  }
+
+  /**
+   * Other running processes, except older ones. The newest come first, at once: one that forks and exits is found before it
+   * does so again.
+   */
+  async *running(): AsyncGenerator<ProcessStat> {
+    const pids = processIds().filter((pid) => pid > 1 && pid !== process.pid);
+    for await (const pid of inSlices(pids.toReversed())) {
+      const stat = readProcessStat(pid);
+      if (!stat) this.missed = true;
+      else if (Number(stat.started) < this.#madeAt) continue;
+      else if (stat.hasEnded) this.#noteEnded(stat);
+      else yield stat;
+    }
+  }
+
+  /** A process can change its variables, but not its cgroup. */
+  async hasTag(one: ProcessStat, text: string, group: string): Promise<boolean> {
+    if ((await read(`/proc/${one.pid}/environ`)).split('\0').includes(text)) return true;
+    if (isInGroup(await read(`/proc/${one.pid}/cgroup`), group)) return true;
+    const now = readProcessStat(one.pid);
+    if (!now || now.hasEnded || now.started !== one.started) this.#noteEnded(one);
+    return false;
+  }
+
+  #noteEnded({ pid, started }: ProcessStat): void {
+    const process = `${pid} ${started}`;
+    if (this.#ended.has(process)) return;
+    this.#ended.add(process);
+    this.missed = true;
   }
 }
 
-/** A process can change its variables, but not its cgroup. */
-async function hasTag(pid: number, text: string, group: string): Promise<boolean> {
-  return (
-    (await read(`/proc/${pid}/environ`)).split('\0').includes(text) ||
-    isInGroup(await read(`/proc/${pid}/cgroup`), group)
-  );
+function processIds(): number[] {
+  try {
+    return readdirSync('/proc').map(Number);
+  } catch {
+    return []; // no /proc on this system
+  }
 }
 
 /** Asynchronous: the system lets a reader wait for a process that waits for its disk. */
