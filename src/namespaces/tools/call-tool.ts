@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { raceAbort } from '../../lib/abort.ts';
+import { giveWay, ownTurn } from '../../lib/event-loop.ts';
 import { Semaphore } from '../../lib/queues.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
@@ -61,6 +62,8 @@ export class ToolCaller {
   async perform(tool: ToolDefinition, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const callee = call.recipe === undefined ? tool.name : `${tool.name}.${call.recipe}`;
     throwIfAborted(context.signal, callee);
+    // Arguments of megabytes were decoded in this turn of the event loop.
+    await giveWay();
     switch (tool.type) {
       case 'cli':
         return await this.#callCli(callee, tool, call, context);
@@ -74,7 +77,7 @@ export class ToolCaller {
   async #callCli(callee: string, tool: CliTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const { values, ...bound } = bindArguments(callee, signatureOf(tool, call.recipe), call);
     const argv = buildArgv(callee, tool, { values, ...bound });
-    await this.#approved(tool, call, values, shownCommand(argv), context);
+    await this.#approved(tool, call, values, () => shownCommand(argv), context);
     const given = await resolveEnvironment(tool.env, this.#runtime.credentials, tool.name);
     const runner = tool.runs_on === 'host' ? this.#runtime.host : this.#runtime.sandboxed;
     const { signal } = context;
@@ -85,8 +88,8 @@ export class ToolCaller {
 
   async #callHttp(callee: string, tool: HttpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const bound = bindArguments(callee, signatureOf(tool, call.recipe), call);
-    const request = prepareRequest(callee, tool, bound);
-    await this.#approved(tool, call, bound.values, shownRequest(request, tool.auth), context);
+    const request = await prepareRequest(callee, tool, bound);
+    await this.#approved(tool, call, bound.values, () => shownRequest(request, tool.auth), context);
     const auth = await authenticate(tool.auth, this.#runtime.credentials, tool.name);
     const { signal } = context;
     return await this.#inRoom(callee, tool, context, (turn) =>
@@ -97,7 +100,8 @@ export class ToolCaller {
   async #callMcp(tool: McpTool, call: ToolCall, context: NamespaceCallContext): Promise<PyValue> {
     const prepared = await this.#servers.prepare(tool, call.recipe, call, context.signal);
     const values = new Map(Object.entries(prepared.arguments));
-    await this.#approved(tool, call, values, `${prepared.name} ${JSON.stringify(prepared.arguments)}`, context);
+    const summary = () => `${prepared.name} ${JSON.stringify(prepared.arguments)}`;
+    await this.#approved(tool, call, values, summary, context);
     return await this.#inRoom(prepared.callee, tool, context, (turn) => this.#servers.call(prepared, context, turn));
   }
 
@@ -133,12 +137,13 @@ export class ToolCaller {
     tool: ToolDefinition,
     { recipe }: ToolCall,
     values: ReadonlyMap<string, PyValue>,
-    summary: string,
+    summary: () => string,
     context: NamespaceCallContext,
   ): Promise<void> {
     if (!tool.requires_approval || context.approved === true) return;
+    await ownTurn();
     const definition = fingerprintOf(tool);
-    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary, definition };
+    const request = { tool: tool.name, recipe, arguments: Object.fromEntries(values), summary: summary(), definition };
     await askApproval(this.#runtime.approve, request, context);
   }
 }

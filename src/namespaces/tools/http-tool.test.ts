@@ -156,6 +156,27 @@ recipes:
     expect(JSON.stringify(value)).toContain('[credential]');
   });
 
+  it.each([
+    ['URL', 'parameters: {long: {required: true}}', '/{long}'],
+    ['query', 'query: {a: 1, b: "{long}"}\nparameters: {long: {type: array}}', ''],
+    ['header', 'headers: {X-Long: "x{long}"}\nparameters: {long: {}}', ''],
+  ])('refuses values that are too long for a %s, and sends them in a body', async (_where, more, path) => {
+    await using server = await serve((_request, response) => void response.end());
+    await using tools = await testTools([
+      yaml(`'${server.url}${path}'`, more),
+      `name: post\ntype: http\nmethod: POST\nurl: ${server.url}\nbody: {long: "{long}"}\nparameters: {long: {type: any}}\n`,
+    ]);
+    const long = (length: number) => (more.includes('array') ? Array(length).fill('') : '\u00e9'.repeat(length));
+    await expect(tools.call('web', { long: long(65_537) })).rejects.toMatchObject({
+      code: 'TOOL_ARGUMENTS',
+      message: expect.stringMatching(/more than 65536 characters .* send less, or .* in `body`/),
+    });
+    expect(server.seen).toEqual([]);
+    const sent = long(1_000_000);
+    await tools.call('post', { long: sent });
+    expect(JSON.parse(server.seen[0]?.body ?? '')).toEqual({ long: sent });
+  });
+
   it('sends nothing if the credential is missing, empty or invalid', async () => {
     await using server = await serve();
     for (const name of ['unknown', 'empty', 'split']) {

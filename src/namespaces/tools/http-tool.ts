@@ -3,14 +3,17 @@
 import { createHash } from 'node:crypto';
 import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { type JsonText, jsonText } from '../../protocol/json-pieces.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import { argumentError, type BoundArguments, parametersOf, throwIfAborted } from './parameters.ts';
-import { fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
+import { asText, fillJson, fillText, fillUrl, placeholders } from './placeholders.ts';
 import { type Authentication, redact } from './tool-credentials.ts';
 import type { HttpTool } from './tool-definition.ts';
 import { decodeWhole, jsonProblem, type LargeResultTurn, parseToolJson, tail } from './tool-output.ts';
 
 const MOST_REDIRECTS = 5;
+/** Of the values in the URL, the query and the headers, in characters. Most servers accept less. */
+const MOST_HEAD = 64 * 1024;
 /** Header values: Latin-1 without control characters, so that no value can begin another header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
@@ -18,32 +21,46 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | undefined;
+  readonly body: JsonText | undefined;
 }
 
 /** The request without the credential. */
-export function prepareRequest(callee: string, tool: HttpTool, { values }: BoundArguments): HttpRequest {
+export async function prepareRequest(callee: string, tool: HttpTool, { values }: BoundArguments): Promise<HttpRequest> {
   const refuse = (problem: string) => argumentError(callee, parametersOf(tool), problem);
   for (const [name, value] of values) {
     const problem = jsonProblem(value, { big: true });
     if (problem !== undefined) throw refuse(`cannot send ${name}: ${problem}`);
   }
+  let head = 0;
+  const count = (text: string) => {
+    head += text.length;
+    if (head <= MOST_HEAD) return;
+    const most = `more than ${MOST_HEAD} characters for the URL, the query and the headers`;
+    throw refuse(`got ${most}: send less, or change the definition so that it sends them in \`body\``);
+  };
+  for (const name of placeholders(tool.url)) count(asText(values.get(name) ?? ''));
   const filled = fillUrl(tool.url, values);
   if ('problem' in filled) throw refuse(`got a wrong value: ${filled.problem}`);
   for (const [name, template] of Object.entries(tool.query)) {
     const [only] = placeholders(String(template));
     const list = template === `{${only}}` && only !== undefined ? values.get(only) : undefined;
     const texts = Array.isArray(list) ? list.map(String) : [fillText(String(template), values)];
-    for (const text of texts) if (text !== undefined) filled.url.searchParams.append(name, text);
+    for (const text of texts) {
+      if (text === undefined) continue;
+      count(name);
+      count(text);
+      filled.url.searchParams.append(name, text);
+    }
   }
   const headers: Record<string, string> = tool.body === undefined ? {} : { 'content-type': 'application/json' };
   for (const [name, template] of Object.entries(tool.headers)) {
     const text = fillText(template, values);
     if (text === undefined) continue;
+    count(text);
     if (!HEADER_VALUE.test(text)) throw refuse(`got a value for the header ${name} that a header cannot contain`);
     headers[name.toLowerCase()] = text;
   }
-  const body = tool.body === undefined ? undefined : JSON.stringify(fillJson(tool.body, values));
+  const body = tool.body === undefined ? undefined : await jsonText(fillJson(tool.body, values));
   return { method: tool.method, url: filled.url, headers, body };
 }
 
@@ -91,7 +108,7 @@ async function follow(callee: string, request: HttpRequest, signal: AbortSignal)
       headers,
       redirect: 'manual',
       signal,
-      body,
+      body: typeof body === 'object' ? Buffer.concat(body) : body,
     });
     const location = [301, 302, 303, 307, 308].includes(response.status) ? response.headers.get('location') : null;
     if (location === null) return response;
@@ -147,7 +164,8 @@ function shownAuth(auth: NonNullable<HttpTool['auth']>): string {
 }
 
 /** A long body is shown by its beginning and the digest of the whole body. */
-function shownBody(body: string): string {
+function shownBody(given: JsonText): string {
+  const body = typeof given === 'string' ? given : Buffer.concat(given).toString();
   if (body.length <= MOST_BODY_SHOWN) return body;
   const digest = createHash('sha256').update(body).digest('hex');
   return `${body.slice(0, MOST_BODY_SHOWN / 2).toWellFormed()}… (${body.length} characters, sha256 ${digest})`;

@@ -8,13 +8,13 @@ import {
   SdkErrorCode,
   SSEClientTransport,
   StreamableHTTPClientTransport,
-  serializeMessage,
   type Tool,
   type Transport,
 } from '@modelcontextprotocol/client';
 import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
 import { type StartedProcess, startProcess } from '../../lib/run-process.ts';
 import { messageOf } from '../../lib/values.ts';
+import { jsonText } from '../../protocol/json-pieces.ts';
 import { killTree, newProcessTag } from '../../sandbox/process-tree.ts';
 import { type HostCommandOptions, hostEnv, notStartedError } from './host-command.ts';
 import { openError, pythonName } from './mcp-calls.ts';
@@ -189,6 +189,7 @@ class ChildProcessTransport implements Transport {
   #server: StartedProcess | undefined;
   #stderr = '';
   #ended: Promise<void> = Promise.resolve();
+  #encoded: Promise<unknown> = Promise.resolve();
 
   constructor(program: ServerProgram) {
     this.#program = program;
@@ -223,10 +224,15 @@ class ChildProcessTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
+    // In order: a message must not overtake a long one.
+    const json = this.#encoded.then(() => jsonText(message));
+    this.#encoded = json.catch(() => {}); // the caller gets the error
+    const text = await json;
     const stdin = this.#server?.stdin;
     const sent = await new Promise<boolean>((resolve) => {
-      if (stdin === undefined) resolve(false);
-      else stdin.write(serializeMessage(message), (error) => resolve(error == null));
+      if (stdin === undefined) return resolve(false);
+      for (const piece of typeof text === 'string' ? [text] : text) stdin.write(piece);
+      stdin.write('\n', (error) => resolve(error == null));
     });
     if (sent) return;
     // If a server no longer reads, it has ended or is ending, and its last output will arrive.

@@ -2,6 +2,7 @@
 
 import { raceAbort } from '../../lib/abort.ts';
 import { settlesWithin } from '../../lib/deadline.ts';
+import { ownTurn } from '../../lib/event-loop.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { RecipeInfo } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
@@ -70,6 +71,8 @@ export class McpServers {
       signal: context.signal,
       progress: (text: string) => context.progress(text),
     };
+    // Over HTTP, the SDK encodes all arguments at once.
+    await ownTurn();
     for (let again = true; ; again = false) {
       const connection = await raceAbort(this.#connect(tool), context.signal, () => abortedError(callee));
       try {

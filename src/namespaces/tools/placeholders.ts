@@ -65,6 +65,7 @@ export function fillJson(template: unknown, values: PlaceholderValues): unknown 
   return template;
 }
 
-function asText(value: PyValue): string {
+/** A value within a text: JSON, unless it is a text itself. */
+export function asText(value: PyValue): string {
   return typeof value === 'string' ? value : JSON.stringify(valueToJson(value));
 }

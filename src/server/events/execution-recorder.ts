@@ -11,9 +11,9 @@ import {
   type ResultEvent,
   resultToWire,
 } from '../../protocol/execution-events.ts';
+import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../../protocol/json-pieces.ts';
 import type { SessionEventBody } from '../../protocol/session-events.ts';
 import type { Session } from '../../session/session.ts';
-import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from '../json-pieces.ts';
 import type { ServerExecution } from '../sessions/server-execution.ts';
 import type { SessionExecutions } from '../sessions/session-executions.ts';
 import { countedBytes, type OutputFiles, type OutputFileWriter } from './output-files.ts';

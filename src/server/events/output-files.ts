@@ -8,8 +8,8 @@ import { entriesOf, removeOwnTree } from '../../lib/large-folders.ts';
 import { systemCode } from '../../lib/values.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
+import type { JsonText } from '../../protocol/json-pieces.ts';
 import { newSortableId } from '../ids.ts';
-import type { JsonText } from '../json-pieces.ts';
 import type { OutputContent } from '../sessions/session-types.ts';
 
 const FILE = /^out_[0-9a-z]{16}\.(txt|json)$/;

@@ -6,7 +6,7 @@ import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { MOST_CLIENT_EFFORT, scanInSteps } from '../../lib/json-scanner.ts';
 import { toStream } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { type JsonText, jsonText } from '../json-pieces.ts';
+import { type JsonText, jsonText } from '../../protocol/json-pieces.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 /** A body without a length is admitted in parts of this size. */

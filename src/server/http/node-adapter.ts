@@ -18,7 +18,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { WebSocketServer } from 'ws';
 import { toRequest } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import { jsonBytes } from '../json-pieces.ts';
+import { jsonBytes } from '../../protocol/json-pieces.ts';
 import { UnsentResponseLimit } from '../request-limits.ts';
 import type { Fetch } from './app.ts';
 import { textOf } from './bodies.ts';

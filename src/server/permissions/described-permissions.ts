@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { giveWay } from '../../lib/event-loop.ts';
+import { isJsonLonger, jsonText } from '../../protocol/json-pieces.ts';
 import type { ApprovalRequest, PermissionInfo, PermissionRequest } from '../../protocol/permission.ts';
 import { valueToWire } from '../../protocol/py-values.ts';
 import { newSortableId } from '../ids.ts';
-import { isJsonLonger, jsonText } from '../json-pieces.ts';
 import {
   agentRuleTarget,
   exactRulePattern,

@@ -3,11 +3,11 @@
 import type { z } from 'zod';
 import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
+import { isJsonLonger } from '../../protocol/json-pieces.ts';
 import { type NewRule, PermissionRule } from '../../protocol/permission.ts';
 import { Collection } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import { newSortableId } from '../ids.ts';
-import { isJsonLonger } from '../json-pieces.ts';
 import type { RuledCall } from './described-permissions.ts';
 
 const COLLECTION = 'permission-rules';

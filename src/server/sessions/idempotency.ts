@@ -9,12 +9,12 @@ import { parseOwnJson } from '../../lib/own-json.ts';
 import { type ErrorCode, isErrorCode } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { ExecutionResult } from '../../protocol/execution-events.ts';
+import { jsonBytes, jsonText } from '../../protocol/json-pieces.ts';
 import { ExecutionId } from '../../protocol/session-events.ts';
 import { TurnId } from '../../protocol/turn.ts';
 import { type EveryDocument, everyDocument } from '../../storage/collection.ts';
 import type { DocumentStore } from '../../storage/contract.ts';
 import type { OutputFiles } from '../events/output-files.ts';
-import { jsonBytes, jsonText } from '../json-pieces.ts';
 
 const COLLECTION = 'idempotency';
 /** A retry can succeed after these errors, but the execution that they ended is lost. */

@@ -10,6 +10,7 @@ import type { AgentEvent, AgentLogEvent } from '../../protocol/agent-events.ts';
 import type { AgentProfile } from '../../protocol/agent-profile.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
+import { jsonBeginning, jsonBytes, jsonText } from '../../protocol/json-pieces.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import {
@@ -23,7 +24,6 @@ import {
 import type { NewTranscript, StoredTranscript } from '../../storage/contract.ts';
 import type { OutputFiles } from '../events/output-files.ts';
 import { type SessionLog, writeEventually } from '../events/session-log.ts';
-import { jsonBeginning, jsonBytes, jsonText } from '../json-pieces.ts';
 import type { AskedResolution, SessionPermissions } from '../permissions/session-permissions.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import type { PromptRequest, TurnRunner } from './session-turns.ts';

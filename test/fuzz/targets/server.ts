@@ -16,7 +16,7 @@ const FEW = 40;
 /** JSON in slices: of a text that is JSON, else of a value as kernels send it, else what is no JSON at all. */
 export async function pieces(): Promise<Target> {
   const { isJsonLonger, JsonPieces, jsonBeginning, jsonBytes, jsonText, toWireInSlices } = await import(
-    '../../../src/server/json-pieces.ts'
+    '../../../src/protocol/json-pieces.ts'
   );
   const { parseOwnJson } = await import('../../../src/lib/own-json.ts');
   const { JsonScanner, tryParseJson } = await import('../../../src/lib/json-scanner.ts');
@@ -58,7 +58,7 @@ export async function pieces(): Promise<Target> {
 
   return {
     name: 'pieces',
-    parser: [{ file: 'server/json-pieces.ts' }, { file: 'lib/own-json.ts' }],
+    parser: [{ file: 'protocol/json-pieces.ts' }, { file: 'lib/own-json.ts' }],
     words: [
       ...['[', ']', '{', '}', ',', ':', '"', '\\', '\\u00e9', '\\ud83d', '\\ud83d\\udc80', '\\n', '\\"', '-1.5e+3'],
       ...['true', 'null', '0', '"__proto__":', '"toJSON":', '"a":', '[]', '{}', '\xf0\x9f\x98\x80', '\xed\xa0\x80'],

@@ -107,7 +107,7 @@ export async function calls(): Promise<Target> {
       if (argv.some((word) => word.includes('\0'))) throw new Error('a word with a NUL');
     },
     http: async (text) => {
-      const request = prepareRequest('weather', http, bind('weather', callableOf(http), await givenIn(text)));
+      const request = await prepareRequest('weather', http, bind('weather', callableOf(http), await givenIn(text)));
       shownRequest(request, undefined);
       const { origin, pathname } = request.url;
       if (origin !== 'https://example.org' || !/^\/v1\/[^/]+\/now$/.test(pathname))
@@ -184,7 +184,7 @@ export async function calls(): Promise<Target> {
           '#wrong',
         ],
       },
-      { file: 'namespaces/tools/mcp-calls.ts', functions: ['prepareMcp', 'withoutDefault', 'unlisted', 'noSuchTool'] },
+      { file: 'namespaces/tools/mcp-calls.ts', functions: ['prepareMcp', 'unlisted', 'noSuchTool'] },
       { file: 'namespaces/tools/mcp-limits.ts', functions: ['messagesOf', 'parsed'] },
       { file: 'namespaces/tools/mcp-calls.ts', functions: ['mcpValue', 'textOf', 'partValue', 'bounded', 'tooLarge'] },
       {

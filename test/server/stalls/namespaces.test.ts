@@ -165,6 +165,9 @@ answers = {
 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in [*answers, "flood"]]
 listed = sys.argv[1] if len(sys.argv) > 1 else ""
 if listed == "tools": tools = [{"name": "t%d" % n, "inputSchema": {"type": "object"}} for n in range(6_000)]
+if listed == "arguments":
+    answers["take"] = '{"content":[]}}'
+    tools = [{"name": "take", "inputSchema": {"type": "object", "additionalProperties": True}}]
 if listed == "texts": tools = [{"name": "t%d" % n, "description": " ".join("word%dx%d" % (n, k) for k in range(60)), "inputSchema": {"type": "object"}} for n in range(5_000)]
 if listed == "properties": tools = [{"name": "t", "inputSchema": {"type": "object", "properties": {"p%d" % n: {} for n in range(15_000)}}}]
 for line in sys.stdin:
@@ -226,6 +229,67 @@ describe('messages of an MCP server', () => {
 
 /** As many words as count. */
 const QUERY = Array.from({ length: 64 }, (_, at) => `word4999x${at}`).join(' ');
+
+describe('arguments of a tool', () => {
+  let own: string;
+  const http = createServer((request, response) => {
+    request.resume().once('end', () => response.end('given'));
+  });
+  beforeAll(async () => {
+    await once(http.listen(0, '127.0.0.1'), 'listening');
+    own = (await server.json<{ id: string }>('POST /v1/sessions', server.token, { agentKey: 'arguments' })).id;
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/`;
+    const [text, list] = [{ text: { type: 'string', required: true } }, { items: { type: 'array' } }];
+    const places = [{ name: 'items', variadic: true }];
+    const tools = {
+      http: { type: 'http', url, method: 'POST', parameters: text, body: { text: '{text}' } },
+      query: { type: 'http', url, parameters: list, query: { items: '{items}' } },
+      path: { type: 'http', url: `${url}{text}`, parameters: text },
+      cli: { type: 'cli', command: ['echo', '-n', 'given'], schema: { positional: places } },
+      mcp: { type: 'mcp', runs_on: 'host', command: 'python3', args: ['-c', MCP_SERVER, 'arguments'] },
+    };
+    for (const [name, tool] of Object.entries(tools)) {
+      for (const requires_approval of [false, true]) {
+        const yaml = JSON.stringify({
+          name: `${requires_approval ? 'asked' : 'to'}_${name}`,
+          requires_approval,
+          ...tool,
+        });
+        await server.json(`POST /v1/sessions/${own}/tools`, server.token, { yaml });
+      }
+    }
+    await run(
+      `text = "\x01" * 2_000_000\nnumbers = list(range(49_000))\nwords = [str(n) for n in numbers]\ntexts = ["\x01" * 1000] * 2000`,
+      own,
+      server.token,
+    );
+  });
+  afterAll(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const call = (call: string) =>
+    `try: tools.${call}; told = "given"\nexcept Exception as error: told = error.code\ntold`;
+  for (const [called, value] of [
+    ['http(text=text)', 'given'],
+    ['query(items=numbers)', 'TOOL_ARGUMENTS'],
+    ['query(items=texts)', 'TOOL_ARGUMENTS'],
+    ['path(text=text)', 'TOOL_ARGUMENTS'],
+    ['cli(*words)', 'given'],
+    ['cli(*texts)', 'given'],
+    ['mcp.take(text=text)', 'given'],
+    ['mcp.take(items=numbers)', 'given'],
+  ] as const) {
+    row(`as many as travel: ${called}`, async () =>
+      expect(await run(call(`to_${called}`), own, server.token)).toMatchObject({ value }),
+    );
+    row(`as many as travel, if it requires approval: ${called}`, async () =>
+      expect(await run(call(`asked_${called}`), own, server.token)).toMatchObject({
+        value: value === 'given' ? 'APPROVAL_REFUSED' : value,
+      }),
+    );
+  }
+});
 
 /** The results of calls, made before anything is measured: this process looks at the server meanwhile. */
 const HTTP_ANSWERS: Record<string, string> = {

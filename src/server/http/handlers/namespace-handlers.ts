@@ -14,12 +14,12 @@ import type {
 } from '../../../protocol/api/namespace-routes.ts';
 import type { RouteTable } from '../../../protocol/api/route.ts';
 import { CellaError } from '../../../protocol/errors.ts';
+import { toWireInSlices } from '../../../protocol/json-pieces.ts';
 import { ArtifactFacts } from '../../../protocol/namespace-models.ts';
 import { valueFromWire } from '../../../protocol/py-values.ts';
 import type { SessionInfo } from '../../../protocol/session-info.ts';
 import type { DepsApi, UserNamespacesApi } from '../../../session/api.ts';
 import type { Principal } from '../../access/authorization.ts';
-import { toWireInSlices } from '../../json-pieces.ts';
 import { openKernel } from '../../quotas/user-quotas.ts';
 import { downloadResponse, uploadedChunks } from '../bodies.ts';
 import { type DepsWork, withProgress } from '../event-responses.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { parseOwnJson } from '../lib/own-json.ts';
-import { PyObject, type PyValue, valueToWire } from '../protocol/py-values.ts';
 import { JsonPieces, jsonBytes, jsonText, toWireInSlices } from './json-pieces.ts';
+import { PyObject, type PyValue, valueToJson, valueToWire } from './py-values.ts';
 
 const whole = (text: string | readonly Buffer[]) =>
   typeof text === 'string' ? text : Buffer.concat([...text]).toString();
@@ -16,6 +16,7 @@ it.each([
   ['a text of control characters', '\u0001"\\\n'.repeat(100_000)],
   ['many items', Array.from({ length: 50_000 }, (_, n) => ({ name: `n${n}`, value: [n / 3, { deep: null }] }))],
   ['many keys', Object.fromEntries(Array.from({ length: 50_000 }, (_, n) => [`"${n}`, n]))],
+  ['numbers past 2^53', valueToJson([2n ** 100n, 'x'.repeat(200_000), { a: -(2n ** 64n) }])],
   ['what has no JSON', { text: 'x'.repeat(200_000), left: undefined, list: [undefined, Number.NaN], at: new Date(0) }],
 ])('is what JSON.stringify gives: %s', async (_what, value) => {
   const text = await jsonText(value);

@@ -1,7 +1,10 @@
 /** Writes untrusted values as JSON, in slices, so that a large value does not block the event loop. */
 
 import { inTurns, ownTurn } from '../lib/event-loop.ts';
-import { PyObject, type PyValue, valueToWire, type WireValue } from '../protocol/py-values.ts';
+import { PyObject, type PyValue, valueToWire, type WireValue } from './py-values.ts';
+
+/** For the numbers of `valueToJson`, which the type library does not declare yet. */
+const { isRawJSON: isRawJson } = JSON as typeof JSON & { isRawJSON(value: unknown): boolean };
 
 /** Smaller values are written in one step. Characters and parts count the same. */
 const SMALL = 128 * 1024;
@@ -128,7 +131,7 @@ function* write(value: unknown, to: Writer, wire: boolean): Generator<undefined,
     if (to.add(']')) yield;
   } else if (wire && isSpecial(value)) {
     yield* write(valueToWire(value), to, false);
-  } else if (typeof value === 'object' && value !== null && !('toJSON' in value)) {
+  } else if (typeof value === 'object' && value !== null && !('toJSON' in value) && !isRawJson(value)) {
     let before = '{';
     for (const name in value) {
       const item = (value as Record<string, unknown>)[name];
