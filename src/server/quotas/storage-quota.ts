@@ -140,9 +140,13 @@ const BLOCK_BYTES = 512n;
 
 /** `folders` are those of agent keys. Infinity if there is too much to count; 0 if they have no user of their own. */
 async function unlinkedBytes(folders: readonly string[]): Promise<number> {
-  const homes = await Promise.all(folders.map((folder) => factsOf(join(folder, 'home'))));
-  const own = homes.filter((home) => home !== undefined && isSandboxUid(Number(home.uid)));
-  const [uids, devices] = [new Set(own.map((home) => Number(home?.uid))), new Set(own.map((home) => home?.dev))];
+  const [uids, devices] = [new Set<number>(), new Set<bigint>()];
+  for (const folder of folders) {
+    const home = await factsOf(join(folder, 'home'));
+    if (!home || !isSandboxUid(Number(home.uid))) continue;
+    uids.add(Number(home.uid));
+    devices.add(home.dev);
+  }
   if (uids.size === 0) return 0;
   const found = new Map<string, bigint>();
   const count = (facts: BigIntStats | undefined) => {
