@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { FileBroker, FileBrokerHolder, RequestNotStarted, RequestStuck } from './file-broker.ts';
+import { FileBroker, FileBrokers, RequestNotStarted, RequestStuck } from './file-broker.ts';
 
 const DEADLINE_MS = 30_000;
 const AT_ONCE = 16;
@@ -130,7 +130,7 @@ describe('the file broker', () => {
 
   it('of replaced brokers two continue; the oldest is ended, and its work fails with an error', async () => {
     const started: ReturnType<typeof setUp>[] = [];
-    const brokers = new FileBrokerHolder(async (onEnd) => {
+    const brokers = new FileBrokers(async (onEnd) => {
       started.push(setUp(onEnd));
       return started.at(-1)?.broker as FileBroker;
     });

@@ -264,7 +264,7 @@ export class FileBroker {
 }
 
 /** The current broker, and earlier ones that are finishing their work. */
-export class FileBrokerHolder {
+export class FileBrokers {
   readonly #start: (onEnd: () => void) => Promise<FileBroker>;
   #current: Promise<FileBroker> | undefined;
   #leaving: FileBroker[] = [];
@@ -300,7 +300,7 @@ export class FileBrokerHolder {
   }
 }
 
-const current = new FileBrokerHolder(start);
+const current = new FileBrokers(start);
 
 export function fileBroker(): Promise<FileBroker> {
   return current.get();
