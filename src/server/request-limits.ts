@@ -142,40 +142,6 @@ export class ByteLimit {
   }
 }
 
-interface UnsentResponse {
-  readonly bytes: number;
-  readonly cut: () => void;
-}
-
-/** Limits the memory of responses that clients have not read, per key. Above the limit, the oldest are cut off. */
-export class UnsentResponseLimit {
-  readonly #most: number;
-  readonly #held = new Map<string, { bytes: number; readonly responses: Set<UnsentResponse> }>();
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  /** Counts until disposed of. Calls `cut` if newer responses of the key need the room. The newest always stays. */
-  hold(whose: string, bytes: number, cut: () => void): Disposable {
-    const own: UnsentResponse = { bytes, cut };
-    const all = this.#held.get(whose) ?? { bytes: 0, responses: new Set() };
-    const forget = (one: UnsentResponse) => {
-      if (all.responses.delete(one)) all.bytes -= one.bytes;
-      if (all.responses.size === 0 && this.#held.get(whose) === all) this.#held.delete(whose);
-    };
-    all.responses.add(own);
-    all.bytes += bytes;
-    this.#held.set(whose, all);
-    for (const oldest of all.responses) {
-      if (all.bytes <= this.#most || oldest === own) break;
-      forget(oldest);
-      oldest.cut();
-    }
-    return { [Symbol.dispose]: () => forget(own) };
-  }
-}
-
 export type ClientKind = 'websocket' | 'ndjson' | 'sse' | 'terminal';
 
 /** Counts a connection; returns a function to call at its end. */

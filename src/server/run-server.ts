@@ -35,6 +35,7 @@ import type { SessionManagerOptions } from './sessions/session-types.ts';
 import { checkExposure, openFilesWarning, publicUrl, readTls } from './startup-checks.ts';
 import { StorageProbe } from './storage-probe.ts';
 import { AgentProfiles } from './turns/agent-profiles.ts';
+import { UnreadLimit } from './unread-limit.ts';
 
 /** What a program passes to a server in addition to settings. All but the first three are for tests. */
 export interface ServerParts {
@@ -213,7 +214,8 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
   );
   const { draining, closing } = control;
   const { adminTokenPath } = access;
-  const forwarder = peers && new SessionForwarder({ peers, sessions, adminTokenPath, sockets: { ...limits, closing } });
+  const sockets = { ...limits, closing };
+  const forwarder = peers && new SessionForwarder({ peers, sessions, adminTokenPath, sockets });
   return {
     ...{ config, version: parts.version, log, control, draining, closing, limits },
     ...{ storage, access, models, agents, sessions, endpoints, peers, forwarder },
@@ -222,6 +224,7 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
       metrics,
       requestAudit: new RequestAudit(access.audit),
       followers: new Followers(limits.followers, (kind) => metrics.client(kind)),
+      unread: new UnreadLimit(limits.unreadBytes),
     },
   };
 }

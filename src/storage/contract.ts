@@ -136,7 +136,7 @@ export interface ReadOptions {
 }
 
 /** How much of a log is in memory while it is read: about this many characters, and at least one event. */
-export const PAGE_CHARACTERS = 256 * 1024;
+export const PAGE_CHARACTERS = 128 * 1024;
 
 export interface LoggedEvent {
   readonly seq: number;

@@ -13,6 +13,8 @@ export interface Row {
   readonly quick?: boolean;
   /** False where the attempt takes all processors for itself: whose turn it is, is the system's business. */
   readonly stalls?: boolean;
+  /** How much more memory than before the server may take meanwhile, if less than in other attempts. */
+  readonly mostGrowthMb?: number;
   /** Throws where the attempt came through. What it did outside is looked at after it. */
   readonly attempt: (world: World) => Promise<void>;
 }
@@ -43,11 +45,11 @@ export function contained(name: string, promise: string, code: string, options: 
 const MOST_MS = 180_000;
 
 /** A machine that is busy with something else holds up everybody, too: a stall counts where it comes twice. */
-async function tryRow(world: World, { attempt, stalls = true }: Row): Promise<void> {
+async function tryRow(world: World, { attempt, stalls = true, mostGrowthMb }: Row): Promise<void> {
   for (const judged of [false, true]) {
     await world.arm();
     await attempt(world);
-    if ((await world.check({ stalls: stalls && judged })) || !stalls) return;
+    if ((await world.check({ stalls: stalls && judged, mostGrowthMb })) || !stalls) return;
   }
 }
 

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { once as happens } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { deflateRawSync } from 'node:zlib';
 import { expect } from 'vitest';
 import { WebSocket } from 'ws';
@@ -34,6 +35,11 @@ async function opens(world: World, { session, query = '', headers = {}, token }:
   socket.terminate();
   return opened;
 }
+
+const UPGRADE = [
+  ...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+  `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
+];
 
 function row(name: string, promise: string, attempt: (world: World) => Promise<void>, options: Partial<Row> = {}): Row {
   return { name, promise, on: once, ...options, attempt };
@@ -254,6 +260,26 @@ const frames: Row[] = [
       for (const socket of sockets) socket.terminate();
     },
     { stalls: false },
+  ),
+  row(
+    'follows a full log 300 times and never reads',
+    FRAMES,
+    async (world) => {
+      const { mallory, url } = world;
+      for (let cell = 0; cell < 12; cell++) await mallory.value('for n in range(25): display("x" * 200_000)');
+      const { hostname, port, host } = new URL(url);
+      const target = `GET /v1/sessions/${mallory.session}/ws?after=0 HTTP/1.1`;
+      const head = [target, `Host: ${host}`, ...UPGRADE, `Authorization: Bearer ${mallory.token}`, '', ''];
+      const sockets = Array.from({ length: 300 }, () => {
+        const socket = connect(Number(port), hostname).pause();
+        socket.on('error', () => {}); // it was cut off
+        socket.write(head.join('\r\n'));
+        return socket;
+      });
+      await delay(20_000);
+      for (const socket of sockets) socket.destroy();
+    },
+    { stalls: false, mostGrowthMb: 400 },
   ),
   row(
     'opens more WebSockets than the limit',

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { ByteLimit } from '../request-limits.ts';
+import { UnreadLimit } from '../unread-limit.ts';
 import { endToEndHeaders, listItems, openSocket, proxySocket } from './peer-proxy.ts';
 
 it('forwards end-to-end headers, and not those of one connection', () => {
@@ -64,7 +65,7 @@ it('disconnects a client whose messages the other server does not read, if they 
     client.pause();
     const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });
     if (owner instanceof Response) throw new Error('it was refused');
-    proxySocket(client, owner, { ...limits, hold: held.reserve('somebody'), onRefused });
+    proxySocket(client, owner, { ...limits, ...counting(held), onRefused });
     client.resume();
   });
   const clients = Array.from({ length: 8 }, () => new WebSocket(at(front)));
@@ -79,9 +80,49 @@ it('disconnects a client whose messages the other server does not read, if they 
   for (const one of servers) one.close();
 });
 
+const counting = (held: ByteLimit, unread = new UnreadLimit(Infinity)) => ({
+  hold: held.reserve('somebody'),
+  unread: (cut?: () => void) => unread.open('somebody', cut),
+  canResume: true,
+});
+
+it('reads no more for a client that reads nothing than its user may leave unread, and cuts it if others need that', async () => {
+  const servers = [new WebSocketServer({ port: 0 }), new WebSocketServer({ port: 0 })];
+  const [front, back] = servers as [WebSocketServer, WebSocketServer];
+  const at = (to: WebSocketServer) => `ws://127.0.0.1:${(to.address() as AddressInfo).port}`;
+  let poured = 0;
+  back.on('connection', (socket) => pour(socket, () => poured++));
+  const unread = new UnreadLimit(4 * PIECE.length);
+  const { signal } = new AbortController();
+  const limits = { slowClientTimeoutMs: 60_000, bufferBytes: 1000 * PIECE.length, gone: signal, closing: signal };
+  front.on('connection', async (client) => {
+    client.pause();
+    const owner = await openSocket({ ...target([]), url: at(back).replace('ws', 'http') });
+    if (owner instanceof Response) throw new Error('it was refused');
+    proxySocket(client, owner, { ...limits, ...counting(new ByteLimit(Infinity), unread), onRefused: () => {} });
+    client.resume();
+  });
+  const client = new WebSocket(at(front));
+  client.once('open', () => client.pause());
+  const closed = once(client, 'close');
+  const other = unread.open('somebody');
+  await expect.poll(() => other.isFull).toBe(true);
+  // What the connections hold beside it.
+  expect(poured).toBeLessThan(200);
+  using _room = await other.reserve(4 * PIECE.length);
+  client.resume();
+  expect([CloseCode.slow, 1006]).toContain((await closed)[0]);
+  for (const one of [...front.clients, ...back.clients]) one.terminate();
+  for (const one of servers) one.close();
+});
+
 const PIECE = Buffer.alloc(256 * 1024);
 
 /** As much as is taken, and no more. */
-function pour(client: WebSocket): void {
-  client.send(PIECE, (error) => error || pour(client));
+function pour(client: WebSocket, onTaken = () => {}): void {
+  client.send(PIECE, (error) => {
+    if (error) return;
+    onTaken();
+    pour(client, onTaken);
+  });
 }

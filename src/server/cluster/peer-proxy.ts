@@ -9,8 +9,8 @@ import { toStream } from '../../lib/node-web.ts';
 import { messageOf } from '../../lib/values.ts';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
 import { CellaError } from '../../protocol/errors.ts';
-import type { ReportRefusal } from '../http/server-context.ts';
-import { closeSocket } from '../http/socket-connection.ts';
+import type { CountUnread, ReportRefusal } from '../http/server-context.ts';
+import { closeSocket, FRAME_BYTES } from '../http/socket-connection.ts';
 import type { ByteReservation } from '../request-limits.ts';
 
 interface ProxiedRequest {
@@ -129,6 +129,10 @@ export interface ProxySocketOptions {
   readonly hold: ByteReservation;
   /** Called if the client sends more than that. */
   readonly onRefused: ReportRefusal;
+  /** Whether the client can reconnect and loses nothing. */
+  readonly canResume: boolean;
+  /** Counts the other server's data until the client reads it. */
+  readonly unread: CountUnread;
   /** Aborts when the other server is gone. */
   readonly gone: AbortSignal;
   /** Aborts when this server shuts down. */
@@ -170,6 +174,8 @@ function connect({ url, path, headers, protocols }: Omit<SocketTarget, 'gone'>):
 
 export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxySocketOptions): void {
   const { gone, closing, hold, onRefused } = options;
+  const cut = () => endBoth(client, owner, CloseCode.slow, 'unread data uses too much memory');
+  const unread = options.unread(options.canResume ? cut : undefined);
   const moved = () => endBoth(client, owner, CloseCode.moved, 'the session has moved');
   const stopped = () => endBoth(client, owner, CloseCode.closing, 'the server is shutting down');
   const slow = () => endBoth(client, owner, CloseCode.slow, 'too slow');
@@ -182,14 +188,20 @@ export function proxySocket(client: WebSocket, owner: WebSocket, options: ProxyS
       endBoth(client, owner, CloseCode.tooMuch, reason);
     }
   };
-  pipeFrames(client, owner, { ...options, slow, keep });
-  pipeFrames(owner, client, { ...options, slow, keep: () => {} });
+  pipeFrames(client, owner, { ...options, slow, keep, isFull: () => false });
+  pipeFrames(owner, client, {
+    ...options,
+    slow,
+    keep: (waiting) => unread.resize(waiting),
+    isFull: () => unread.isFull,
+  });
   owner.once('close', (code, reason) => {
     if (isSendable(code)) close(client, code, reason.toString());
     else close(client, CloseCode.moved, 'the session has moved');
   });
   client.once('close', (code, reason) => {
     hold[Symbol.dispose]();
+    unread[Symbol.dispose]();
     for (const listener of aborting) listener[Symbol.dispose]();
     if (isSendable(code)) close(owner, code, reason.toString());
     else owner.terminate();
@@ -203,30 +215,37 @@ interface PipeOptions extends Pick<ProxySocketOptions, 'slowClientTimeoutMs' | '
   readonly slow: () => void;
   /** Called with the number of waiting bytes. */
   readonly keep: (waiting: number) => void;
+  /** Whether a side gets more only after it has read everything. */
+  readonly isFull: () => boolean;
 }
 
 function pipeFrames(
   from: WebSocket,
   to: WebSocket,
-  { slowClientTimeoutMs, bufferBytes, slow, keep }: PipeOptions,
+  { slowClientTimeoutMs, bufferBytes, slow, keep, isFull }: PipeOptions,
 ): void {
   let timer: NodeJS.Timeout | undefined;
+  let frames = 0;
+  const waiting = () => (to.bufferedAmount === 0 ? 0 : to.bufferedAmount + frames * FRAME_BYTES);
+  const isWritable = () => waiting() <= (isFull() ? 0 : bufferBytes);
   const taken = () => {
-    if (to.readyState === WebSocket.OPEN) keep(to.bufferedAmount);
-    if (!from.isPaused || to.bufferedAmount > bufferBytes) return;
+    frames--;
+    if (to.readyState === WebSocket.OPEN) keep(waiting());
+    if (!from.isPaused || !isWritable()) return;
     clearTimeout(timer);
     from.resume();
   };
   const passed = () => {
-    if (from.isPaused || to.bufferedAmount <= bufferBytes) return;
+    if (from.isPaused || isWritable()) return;
     from.pause();
     timer = setTimeout(slow, slowClientTimeoutMs);
   };
   const put = (send: (done: () => void) => void) => {
     if (to.readyState !== WebSocket.OPEN) return;
+    frames++;
     send(taken);
     passed();
-    keep(to.bufferedAmount);
+    keep(waiting());
   };
   from.on('message', (data, binary) => put((done) => to.send(data, { binary }, done)));
   from.on('ping', (data) => put((done) => to.ping(data, undefined, done)));

@@ -6,6 +6,7 @@
 import { Agent, type IncomingMessage } from 'node:http';
 import { Agent as TlsAgent } from 'node:https';
 import { omitUndefined } from '../../lib/values.ts';
+import { terminalRoutes } from '../../protocol/api/execution-routes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { SessionInfo } from '../../protocol/session-info.ts';
 import { readAdminToken } from '../access/access-control.ts';
@@ -167,8 +168,12 @@ export class SessionForwarder implements Disposable {
     }
     if (socket.destroyed) left();
     else socket.once('close', left);
-    upgrade.accept = (client, { room, onRefused }) =>
-      proxySocket(client, owner, { ...this.#options.sockets, gone: watched.gone, hold: room(), onRefused });
+    upgrade.accept = (client, { room, unread, onRefused }) =>
+      proxySocket(client, owner, {
+        ...this.#options.sockets,
+        ...{ gone: watched.gone, hold: room(), unread, onRefused },
+        canResume: c.get('route') !== terminalRoutes.openTerminal.path,
+      });
     return new Response(null, { status: 204 });
   }
 

@@ -409,7 +409,7 @@ class RecentEvents {
   }
 
   /** Events after this number; undefined if some are only in storage. */
-  after(seq: number): readonly { readonly event: SessionEvent }[] | undefined {
+  after(seq: number): readonly { readonly event: SessionEvent; readonly size: number }[] | undefined {
     const first = this.#events[0]?.event.seq;
     if (first === undefined || seq + 1 < first) return undefined;
     return this.#events.slice(seq + 1 - first);

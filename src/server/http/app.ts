@@ -41,7 +41,8 @@ import {
 export type Fetch = (request: Request, bindings: RequestBindings) => Response | Promise<Response>;
 
 export function buildApp(context: ServerContext): Fetch {
-  const { access, sessions, log, metrics, config, peers, forwarder, draining, closing, limits, requestAudit } = context;
+  const { access, sessions, log, metrics, config, peers, forwarder, draining, closing } = context;
+  const { limits, requestAudit, unread } = context;
   const app = makeApp({
     hosts: { loopback: isLoopback(config.host), names: serverNames(config) },
     log,
@@ -54,6 +55,7 @@ export function buildApp(context: ServerContext): Fetch {
     access,
     requestAudit,
     sessions,
+    unread,
     bodyLimitBytes: limits.bodyBytes,
     draining: () => draining.aborted,
     forwarder,

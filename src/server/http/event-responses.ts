@@ -9,6 +9,7 @@ import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
 import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
+import type { UnreadData } from '../unread-limit.ts';
 import { errorBody, toCellaError } from './error-response.ts';
 import type { Reauthorize } from './router.ts';
 import { abortConnection, type RequestContext, type ServerContext, type StreamLimits } from './server-context.ts';
@@ -29,17 +30,19 @@ interface ResponseOptions {
 }
 
 export function streamEvents(service: ServerContext, session: ServerSession, options: ResponseOptions): Response {
-  const { after, execution, turn } = options;
-  async function* source(signal: AbortSignal): AsyncGenerator<StreamItem> {
-    yield* session.events({ after: await after, execution, turn, signal });
-  }
-  return streamUntilGone(service, source, options);
+  const { after, execution, turn, context } = options;
+  const place = new DisposableStack();
+  place.use(options.place);
+  // What is sent and not read is counted with the response.
+  const memory = place.use(service.unread.open(context.env.userId ?? ''));
+  const source = (signal: AbortSignal) => eventsFrom(session, { after, execution, turn, memory, signal });
+  return streamUntilGone(service, source, { ...options, place });
 }
 
 /** Streams the source for as long as the client is authorized. The source must end when its signal aborts. */
 export function streamUntilGone(
   { metrics, limits, closing }: ServerContext,
-  source: (signal: AbortSignal) => AsyncIterable<object>,
+  source: (signal: AbortSignal) => AsyncIterator<object>,
   { form, place, reauthorize, context, onGone }: Omit<ResponseOptions, 'after' | 'execution' | 'turn'>,
 ): Response {
   return streamResponse((signal) => toStreamed(source(AbortSignal.any([signal, closing])), closing), {
@@ -58,17 +61,55 @@ export function streamUntilGone(
   });
 }
 
-/** The last line of a stream that ends early is the error, so that the client does not take it for complete. */
-async function* toStreamed(events: AsyncIterable<object>, closing: AbortSignal): AsyncIterable<StreamedItem> {
-  try {
-    for await (const event of events) {
-      yield 'seq' in event && typeof event.seq === 'number' ? { id: event.seq, data: event } : { data: event };
-    }
-  } catch (error) {
-    if (!closing.aborted) yield { data: { type: 'error', ...errorBody(toCellaError(error, '-')) } };
-  }
-  if (!closing.aborted) return;
-  yield { data: { type: 'error', ...errorBody(drainingError('Continue with the last number that you have.')) } };
+interface EventFilter extends Pick<ResponseOptions, 'after' | 'execution' | 'turn'> {
+  readonly memory: UnreadData;
+  readonly signal: AbortSignal;
+}
+
+function eventsFrom(session: ServerSession, { after, ...filter }: EventFilter): AsyncIterator<StreamItem> {
+  let events: AsyncIterator<StreamItem> | undefined;
+  return {
+    next: async () => {
+      events ??= session.events({ after: await after, ...filter })[Symbol.asyncIterator]();
+      return await events.next();
+    },
+    return: async () => (await events?.return?.()) ?? { done: true, value: undefined },
+  };
+}
+
+/**
+ * The last line of a stream that ends early is the error, so that the client does not take it for complete. An iterator and
+ * not a generator, which would keep the last event in memory while it waits for the next.
+ */
+function toStreamed(items: AsyncIterator<object>, closing: AbortSignal): AsyncIterator<StreamedItem> {
+  let isOver = false;
+  const last = (error: CellaError): IteratorResult<StreamedItem> => {
+    isOver = true;
+    return { value: { data: { type: 'error', ...errorBody(error) } } };
+  };
+  return {
+    next: async () => {
+      if (isOver) return { done: true, value: undefined };
+      try {
+        const { done, value } = await items.next();
+        if (!done) return { value: toItem(value) };
+        isOver = true;
+        if (!closing.aborted) return { done, value: undefined };
+      } catch (error) {
+        if (!closing.aborted) return last(toCellaError(error, '-'));
+      }
+      return last(drainingError('Continue with the last number that you have.'));
+    },
+    return: async () => {
+      isOver = true;
+      await items.return?.();
+      return { done: true, value: undefined };
+    },
+  };
+}
+
+function toItem(event: object): StreamedItem {
+  return 'seq' in event && typeof event.seq === 'number' ? { id: event.seq, data: event } : { data: event };
 }
 
 /** Why the client is no longer authorized. Undefined if it is. */
@@ -214,7 +255,7 @@ const SSE_HEARTBEAT = ': still here\n\n';
 const encoder = new TextEncoder();
 
 /** Yields events until there are no more, or until the signal aborts because the client has gone. */
-type StreamedSource = (signal: AbortSignal) => AsyncIterable<StreamedItem>;
+type StreamedSource = (signal: AbortSignal) => AsyncIterator<StreamedItem>;
 
 /** Takes an event from the source only when the client has room for it. */
 function streamResponse(items: StreamedSource, options: StreamOptions): Response {
@@ -240,7 +281,7 @@ class StreamPump implements UnderlyingSource<Uint8Array> {
   #ended = false;
 
   constructor(items: StreamedSource, options: StreamOptions) {
-    this.#items = items(this.#over.signal)[Symbol.asyncIterator]();
+    this.#items = items(this.#over.signal);
     this.#options = options;
   }
 

@@ -94,14 +94,14 @@ export class HttpServer implements AsyncDisposable {
   }
 
   #make(listener: 'network' | 'local', tls?: ListenOptions['tls']): Server {
-    const { log, limits, metrics } = this.#context;
+    const { log, limits, metrics, unread } = this.#context;
     const onError = (error: unknown) => log.debug({ err: error }, 'a request that cannot be read');
     const server = createNodeServer({
       listener,
       fetch: this.#fetch,
       frameLimitBytes: limits.frameBytes,
       slowClientTimeoutMs: limits.slowClientTimeoutMs,
-      unreadBytes: limits.unreadBytes,
+      unread,
       onSlow: () => metrics.dropped('slow'),
       tls,
       onError,

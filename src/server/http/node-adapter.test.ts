@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { get, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
+import { UnreadLimit } from '../unread-limit.ts';
 import { textResponse } from './bodies.ts';
 import { createNodeServer } from './node-adapter.ts';
 
@@ -12,7 +13,12 @@ afterEach(() => {
   server = undefined;
 });
 
-const limits = { frameLimitBytes: 1024, slowClientTimeoutMs: 30_000, unreadBytes: 1024 ** 3, onSlow: () => {} };
+const limits = {
+  frameLimitBytes: 1024,
+  slowClientTimeoutMs: 30_000,
+  unread: new UnreadLimit(1024 ** 3),
+  onSlow: () => {},
+};
 
 async function listen(
   fetch: Parameters<typeof createNodeServer>[0]['fetch'],
@@ -142,7 +148,7 @@ it('unread responses of one user take a limited part of the memory, and none of 
       if (asked.endsWith('other')) begun.resolve();
       return textResponse('x'.repeat(LARGE), {});
     },
-    { unreadBytes: 2 * LARGE, onSlow },
+    { unread: new UnreadLimit(2 * LARGE), onSlow },
   );
   const answered = once(get(`${url}/other`), 'response');
   await begun.promise;

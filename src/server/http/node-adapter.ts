@@ -19,7 +19,7 @@ import { WebSocketServer } from 'ws';
 import { toRequest } from '../../lib/node-web.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { jsonBytes } from '../../protocol/json-pieces.ts';
-import { UnsentResponseLimit } from '../request-limits.ts';
+import type { UnreadData, UnreadLimit } from '../unread-limit.ts';
 import type { Fetch } from './app.ts';
 import { textOf } from './bodies.ts';
 import { errorResponse } from './error-response.ts';
@@ -33,8 +33,7 @@ interface NodeServerOptions {
   readonly frameLimitBytes: number;
   /** How long a client may go without reading from a response. */
   readonly slowClientTimeoutMs: number;
-  /** Limit on unread response bytes per user. */
-  readonly unreadBytes: number;
+  readonly unread: UnreadLimit;
   /** Called when a client is cut off because it did not read. */
   readonly onSlow: () => void;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
@@ -138,6 +137,8 @@ interface ResponseReader {
   readonly outgoing: ServerResponse;
   /** Counts these bytes until the response is sent. */
   readonly hold: (bytes: number) => void;
+  /** Counts a response of any length. */
+  readonly openStream: () => UnreadData;
   /** While reading is expected, a client that takes nothing for too long is cut off. */
   readonly expectReading: (expected: boolean) => void;
 }
@@ -145,11 +146,11 @@ interface ResponseReader {
 /** Tracks the clients of all responses. */
 class ResponseReaders {
   readonly #limits: Pick<NodeServerOptions, 'slowClientTimeoutMs' | 'onSlow'>;
-  readonly #unread: UnsentResponseLimit;
+  readonly #unread: UnreadLimit;
 
-  constructor({ slowClientTimeoutMs, onSlow, unreadBytes }: NodeServerOptions) {
+  constructor({ slowClientTimeoutMs, onSlow, unread }: NodeServerOptions) {
     this.#limits = { slowClientTimeoutMs, onSlow };
-    this.#unread = new UnsentResponseLimit(unreadBytes);
+    this.#unread = unread;
   }
 
   of(outgoing: ServerResponse, userId = ''): ResponseReader {
@@ -163,9 +164,15 @@ class ResponseReaders {
       const held = this.#unread.hold(userId, bytes, cut);
       outgoing.once('close', () => held[Symbol.dispose]()).on('timeout', cut);
     };
+    const openStream = () => {
+      const data = this.#unread.open(userId, cut);
+      outgoing.once('close', () => data[Symbol.dispose]());
+      return data;
+    };
     return {
       outgoing,
       hold,
+      openStream,
       expectReading: (expected) => void outgoing.setTimeout(expected ? slowClientTimeoutMs : 0),
     };
   }
@@ -203,7 +210,8 @@ function sendStream(response: Response, { outgoing, ...client }: ResponseReader)
     const bytes = Number(response.headers.get('content-length') ?? 0);
     const isDownload = bytes > SMALL_RESPONSE_BYTES;
     if (isDownload) client.hold(Math.min(bytes, DOWNLOAD_BYTES));
-    void pump(reader, outgoing, isDownload ? client.expectReading : () => {});
+    const unread = isDownload ? undefined : client.openStream();
+    void pump(reader, outgoing, { unread, expectReading: isDownload ? client.expectReading : () => {} });
   }
   return true;
 }
@@ -211,18 +219,28 @@ function sendStream(response: Response, { outgoing, ...client }: ResponseReader)
 async function pump(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   outgoing: ServerResponse,
-  expectReading: ResponseReader['expectReading'],
+  { unread, expectReading }: Pick<ResponseReader, 'expectReading'> & { readonly unread: UnreadData | undefined },
 ): Promise<void> {
+  const count = () => unread?.resize(outgoing.writableLength);
+  /** False at the end. A loop over pieces would keep the last one in memory while it waits. */
+  const sendNext = async (): Promise<boolean> => {
+    const { done, value } = await reader.read();
+    if (done || outgoing.destroyed) return false;
+    const sent = Promise.withResolvers<void>();
+    const isBelowMark = outgoing.write(value, () => {
+      count();
+      sent.resolve();
+    });
+    count();
+    if (isBelowMark && (outgoing.writableLength === 0 || !unread?.isFull)) return true;
+    expectReading(true);
+    await untilClosed(outgoing, sent.promise);
+    // The server itself may need time for the next piece.
+    expectReading(false);
+    return true;
+  };
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done || outgoing.destroyed) break;
-      if (outgoing.write(value)) continue;
-      expectReading(true);
-      await drained(outgoing);
-      // The server itself may need time for the next piece.
-      expectReading(false);
-    }
+    while (await sendNext());
     expectReading(true);
     outgoing.end();
   } catch (error) {
@@ -232,14 +250,11 @@ async function pump(
 }
 
 /** Also resolves when the connection closes. */
-async function drained(outgoing: ServerResponse): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const over = () => {
-      outgoing.off('drain', over).off('close', over);
-      resolve();
-    };
-    outgoing.once('drain', over).once('close', over);
-  });
+async function untilClosed(outgoing: ServerResponse, work: Promise<void>): Promise<void> {
+  const closed = Promise.withResolvers<void>();
+  outgoing.once('close', closed.resolve);
+  await Promise.race([work, closed.promise]);
+  outgoing.off('close', closed.resolve);
 }
 
 function outgoingHeaders({ headers: given }: Response): OutgoingHttpHeaders {

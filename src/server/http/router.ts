@@ -19,6 +19,7 @@ import type { SessionForwarder } from '../cluster/session-forwarder.ts';
 import { ByteLimit, type ByteReservation, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
+import type { UnreadLimit } from '../unread-limit.ts';
 import { authenticate, READING_METHODS } from './authenticate.ts';
 import { jsonResponse, readJson } from './bodies.ts';
 import { invalidRequest } from './error-response.ts';
@@ -40,6 +41,7 @@ interface RouterOptions {
   readonly sessions: SessionManager;
   /** For JSON bodies. */
   readonly bodyLimitBytes: number;
+  readonly unread: UnreadLimit;
   /** Whether the server takes no new work. */
   readonly draining: () => boolean;
   /** Forwards to the server that owns a session. Undefined if there are no other servers. */
@@ -172,17 +174,19 @@ export class Router {
     const principal = await authenticate(c, access);
     c.set('principal', principal);
     c.env.userId = principal.userId;
-    if (c.env.upgrade) c.env.upgrade.options = this.#upgradeOptions(c);
+    if (c.env.upgrade) c.env.upgrade.options = this.#upgradeOptions(c, principal);
     // A forwarded request was counted by the server that forwarded it.
     if (!c.get('forwardMark')) admitRequest(access, principal);
     return principal;
   }
 
-  #upgradeOptions(c: RequestContext): UpgradeOptions {
+  #upgradeOptions(c: RequestContext, { userId }: Principal): UpgradeOptions {
+    const { requestAudit, unread } = this.#parts;
     const target = { session: c.req.param('id'), code: 'RATE_LIMITED' };
     return {
       room: () => this.reserveBytes(c),
-      onRefused: (detail) => this.#parts.requestAudit.refused(c, 'rate', { ...target, detail }),
+      unread: (cut) => unread.open(userId, cut),
+      onRefused: (detail) => requestAudit.refused(c, 'rate', { ...target, detail }),
     };
   }
 

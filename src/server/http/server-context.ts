@@ -23,6 +23,7 @@ import type { ServerControl } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
 import type { StorageProbe } from '../storage-probe.ts';
 import type { AgentProfiles } from '../turns/agent-profiles.ts';
+import type { UnreadData, UnreadLimit } from '../unread-limit.ts';
 import type { RequestAudit } from './request-audit.ts';
 
 export interface StreamLimits {
@@ -65,6 +66,8 @@ export interface ServerContext {
   readonly probe: StorageProbe;
   readonly metrics: ServerMetrics;
   readonly followers: Followers;
+  /** What clients have not read. */
+  readonly unread: UnreadLimit;
   readonly requestAudit: RequestAudit;
 }
 
@@ -75,7 +78,7 @@ export interface HttpLimits extends StreamLimits {
   readonly frameBytes: number;
   /** Concurrent connections per token that follow sessions. */
   readonly followers: number;
-  /** Limit on unread response bytes per user. */
+  /** Limit per user on the bytes of all that its clients have not read. */
   readonly unreadBytes: number;
 }
 
@@ -95,10 +98,14 @@ export type ListenerKind = 'network' | 'local';
 /** Counts and logs that a WebSocket was closed because its client sends too much. */
 export type ReportRefusal = (reason: string) => void;
 
+/** Counts what a client has not read. `cut` closes its connection if others of its user need the memory. */
+export type CountUnread = (cut?: () => void) => UnreadData;
+
 /** What a WebSocket needs, once its user is known. */
 export interface UpgradeOptions {
   /** Reserves memory for its messages. */
   readonly room: () => ByteReservation;
+  readonly unread: CountUnread;
   readonly onRefused: ReportRefusal;
 }
 

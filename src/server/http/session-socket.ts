@@ -13,6 +13,7 @@ import { omitUndefined } from '../../lib/values.ts';
 import type { RouteAudit } from '../../protocol/api/route.ts';
 import { frameRoutes } from '../../protocol/api/routes.ts';
 import { ClientFrame, CloseCode, FrameId } from '../../protocol/api/socket-frames.ts';
+import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Principal } from '../access/authorization.ts';
 import type { Responder } from '../permissions/session-permissions.ts';
 import { admitExecution } from '../quotas/user-quotas.ts';
@@ -20,7 +21,7 @@ import { drainingError } from '../server-control.ts';
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import { admitRequest, type Reauthorize } from './router.ts';
-import type { ReportRefusal, ServerContext } from './server-context.ts';
+import type { CountUnread, ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
 export interface SessionSocketOptions {
@@ -33,6 +34,7 @@ export interface SessionSocketOptions {
   readonly reauthorize: Reauthorize;
   /** Writes the request and its outcome to the audit log. */
   readonly audit: (entry: RouteAudit | undefined, outcome: Promise<unknown>) => void;
+  readonly unread: CountUnread;
   readonly onRefused: ReportRefusal;
   readonly log: Logger;
 }
@@ -53,7 +55,7 @@ export class SessionSocket {
   constructor(socket: WebSocket, options: SessionSocketOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, log, principal, session, reauthorize, onRefused } = options;
+    const { service, log, principal, session, reauthorize, unread, onRefused } = options;
     const warn = () => this.#connection.run(this.#connection.sendQueue.send({ type: 'draining' }));
     service.draining.addEventListener('abort', warn, { once: true });
     this.#responder = options.responds ? session.permissions.join() : undefined;
@@ -63,14 +65,17 @@ export class SessionSocket {
       log.info({ session: session.id, user: principal.userName, code }, 'websocket closed');
     };
     log.info({ session: session.id, user: principal.userName }, 'websocket opened');
-    this.#connection = new SocketConnection(socket, { service, reauthorize, log, onRefused, onClosed });
+    this.#connection = new SocketConnection(socket, {
+      ...{ service, reauthorize, log, unread, onRefused, onClosed },
+      canResume: true,
+    });
     socket.on('message', (data, binary) => this.#take(data, binary));
     if (!this.#connection.over.aborted) this.#connection.run(this.#send());
   }
 
   async #send(): Promise<void> {
     const { session, after } = this.#options;
-    const signal = this.#connection.over;
+    const { over: signal, memory } = this.#connection;
     try {
       const responder = this.#responder && { responder: this.#responder.id };
       await this.#connection.sendQueue.send({
@@ -80,10 +85,9 @@ export class SessionSocket {
         ...responder,
       });
       this.#connection.startHeartbeats();
-      for await (const event of session.events({ after, signal })) {
-        await this.#connection.sendQueue.send(event);
-        if (signal.aborted) return;
-      }
+      const events = session.events({ after, signal, memory })[Symbol.asyncIterator]();
+      while (await this.#sendNext(events));
+      if (signal.aborted) return;
       this.#connection.close(CloseCode.gone, 'the session was deleted');
     } catch (error) {
       if (signal.aborted) return;
@@ -91,6 +95,16 @@ export class SessionSocket {
       const [why, reason] = closeReasons[code] ?? [CloseCode.failed, message];
       this.#connection.close(why, reason);
     }
+  }
+
+  /** Sends one event; false at the end. A loop over events would keep the last one in memory while it waits. */
+  async #sendNext(events: AsyncIterator<StreamItem>): Promise<boolean> {
+    const { done, value } = await events.next();
+    if (done) return false;
+    await this.#connection.sendQueue.send(value);
+    if (!this.#connection.over.aborted) return true;
+    await events.return?.();
+    return false;
   }
 
   /** Parses large frames in turns with other work. Later frames wait, to keep the order. */

@@ -2,27 +2,31 @@
 
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { CloseCode } from '../../protocol/api/socket-frames.ts';
+import { UnreadLimit } from '../unread-limit.ts';
 import { closeSocket, Heartbeat, SendQueue } from './socket-connection.ts';
 
-const limits = { slowClientTimeoutMs: 50, heartbeatMs: 1000, bufferBytes: 10 };
+const limits = { slowClientTimeoutMs: 50, bufferBytes: 10 };
 
 /** A connection in which so much waits; what is sent is taken when the test says so. */
-function slowClient() {
+function slowClient(mostUnread = 1_000_000) {
   const state = { bufferedAmount: 100, taken: () => {} };
   const socket = {
     get bufferedAmount() {
       return state.bufferedAmount;
     },
-    send: (_data: unknown, done: () => void) => {
+    send: (_data: unknown, _options: unknown, done: () => void) => {
       state.taken = done;
     },
   };
   const onSlow = vi.fn<() => void>();
   // Nothing else of it is used.
-  const sendQueue = new SendQueue(socket as unknown as WebSocket, limits, new AbortController().signal, onSlow);
+  const memory = new UnreadLimit(mostUnread).open('ada');
+  const over = new AbortController().signal;
+  const sendQueue = new SendQueue(socket as unknown as WebSocket, { ...limits, memory, over, onSlow });
   return { state, sendQueue, onSlow };
 }
 
@@ -47,16 +51,31 @@ test('one that reads slowly stays connected, however long it takes', async () =>
 test('senders to one that reads nothing wait: only its buffer and one frame are kept', async () => {
   const [stuck, over] = [{ bufferedAmount: 0 }, new AbortController()];
   const socket = Object.assign(stuck, {
-    send: (data: string) => {
+    send: (data: Buffer) => {
       stuck.bufferedAmount += data.length;
     },
   });
   const some = { ...limits, bufferBytes: 1000 };
-  const sendQueue = new SendQueue(socket as unknown as WebSocket, some, over.signal, () => over.abort());
+  const memory = new UnreadLimit(1_000_000).open('ada');
+  const options = { ...some, memory, over: over.signal, onSlow: () => over.abort() };
+  const sendQueue = new SendQueue(socket as unknown as WebSocket, options);
   for (let n = 0; n < 100; n++) await sendQueue.send({ type: 'reply', id: n, result: 'x'.repeat(400) });
   expect(over.signal.aborted).toBe(true);
   expect(stuck.bufferedAmount).toBeGreaterThan(some.bufferBytes);
   expect(stuck.bufferedAmount).toBeLessThan(some.bufferBytes + 600);
+});
+
+test.each([
+  [1_000_000, 'sent'],
+  [1000, 'waits'],
+])('one that has a little to read gets more, unless its user leaves %i bytes unread', async (mostUnread, becomes) => {
+  const { state, sendQueue } = slowClient(mostUnread);
+  state.bufferedAmount = 1;
+  const sent = sendQueue.sendBytes(Buffer.alloc(1000)).then(() => 'sent');
+  expect(await Promise.race([sent, delay(10).then(() => 'waits')])).toBe(becomes);
+  state.bufferedAmount = 0;
+  state.taken();
+  expect(await sent).toBe('sent');
 });
 
 test.each([

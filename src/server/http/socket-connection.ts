@@ -8,9 +8,10 @@ import { CloseCode, type ServerFrame, type TerminalServerFrame } from '../../pro
 import type { StreamItem } from '../../protocol/session-events.ts';
 import type { Dropped } from '../metrics.ts';
 import { FrameRateLimit } from '../request-limits.ts';
+import type { UnreadData } from '../unread-limit.ts';
 import { whyForbidden } from './event-responses.ts';
 import type { Reauthorize } from './router.ts';
-import type { ReportRefusal, ServerContext, StreamLimits } from './server-context.ts';
+import type { CountUnread, ReportRefusal, ServerContext, StreamLimits } from './server-context.ts';
 
 interface SocketConnectionOptions {
   readonly service: ServerContext;
@@ -18,6 +19,9 @@ interface SocketConnectionOptions {
   readonly log: Logger;
   /** Limit on buffered bytes, if lower than the default. */
   readonly bufferBytes?: number;
+  readonly unread: CountUnread;
+  /** Whether its client can reconnect and loses nothing. */
+  readonly canResume: boolean;
   /** Called if the client sends too much. */
   readonly onRefused: ReportRefusal;
   /** Called when the connection has closed. */
@@ -26,6 +30,8 @@ interface SocketConnectionOptions {
 
 /** How long the client has to read the sent data and to answer the close frame. */
 const CLOSING_MS = 5000;
+/** The same, if others need the memory. */
+const CUT_MS = 1000;
 /** The limit of the protocol. */
 const MOST_REASON_BYTES = 123;
 
@@ -47,6 +53,8 @@ const drops = new Map<number, Dropped>([
 export class SocketConnection {
   readonly budget = new FrameRateLimit();
   readonly sendQueue: SendQueue;
+  /** What the client has not read. */
+  readonly memory: UnreadData;
   readonly #socket: WebSocket;
   readonly #options: SocketConnectionOptions;
   readonly #over = new AbortController();
@@ -56,9 +64,14 @@ export class SocketConnection {
   constructor(socket: WebSocket, options: SocketConnectionOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, log } = options;
-    const limits = { ...service.limits, bufferBytes: options.bufferBytes ?? service.limits.bufferBytes };
-    this.sendQueue = new SendQueue(socket, limits, this.over, () => this.close(CloseCode.slow, 'too slow'));
+    const { service, log, unread, canResume, bufferBytes = service.limits.bufferBytes } = options;
+    const { slowClientTimeoutMs } = service.limits;
+    const cut = () => this.close(CloseCode.slow, 'unread data uses too much memory', CUT_MS);
+    this.memory = unread(canResume ? cut : undefined);
+    this.sendQueue = new SendQueue(socket, {
+      ...{ slowClientTimeoutMs, bufferBytes, memory: this.memory, over: this.over },
+      onSlow: () => this.close(CloseCode.slow, 'too slow'),
+    });
     const heartbeat = setInterval(() => this.run(this.#beat()), service.limits.heartbeatMs);
     socket.on('ping', (data) => this.#pong(data));
     socket.on('pong', () => {
@@ -70,6 +83,7 @@ export class SocketConnection {
     socket.once('close', (code) => {
       clearInterval(heartbeat);
       closing[Symbol.dispose]();
+      this.memory[Symbol.dispose]();
       this.#over.abort();
       options.onClosed(code);
     });
@@ -82,13 +96,13 @@ export class SocketConnection {
   }
 
   /** Sends the client the reason. A client that does not answer is cut off. */
-  close(code: number, reason: string): void {
+  close(code: number, reason: string, withinMs = CLOSING_MS): void {
     if (this.over.aborted) return;
     this.#over.abort();
     const dropped = drops.get(code);
     if (dropped) this.#options.service.metrics.dropped(dropped);
     if (code === CloseCode.tooMuch) this.#options.onRefused(reason);
-    closeSocket(this.#socket, code, reason);
+    closeSocket(this.#socket, code, reason, withinMs);
   }
 
   /** Closes the connection if the work fails: nobody waits for it. */
@@ -142,53 +156,76 @@ export class SocketConnection {
   }
 }
 
+/** Approximate overhead of a frame that waits, however small it is. */
+export const FRAME_BYTES = 512;
+
+interface SendQueueOptions extends Pick<StreamLimits, 'slowClientTimeoutMs' | 'bufferBytes'> {
+  readonly memory: Pick<UnreadData, 'resize' | 'isFull'>;
+  /** Nothing is sent once it is aborted. */
+  readonly over: AbortSignal;
+  /** Called if the client has not read for too long. */
+  readonly onSlow: () => void;
+}
+
 export class SendQueue {
   readonly #socket: WebSocket;
-  readonly #limits: StreamLimits;
-  readonly #over: AbortSignal;
-  readonly #onSlow: () => void;
+  readonly #options: SendQueueOptions;
+  /** Of the frames that were sent and not read yet. */
+  #bytes = 0;
 
-  /** Calls `onSlow` if the client has not read for too long. Sends nothing once `over` is aborted. */
-  constructor(socket: WebSocket, limits: StreamLimits, over: AbortSignal, onSlow: () => void) {
+  constructor(socket: WebSocket, options: SendQueueOptions) {
     this.#socket = socket;
-    this.#limits = limits;
-    this.#over = over;
-    this.#onSlow = onSlow;
+    this.#options = options;
   }
 
   /** Whether the client has read nearly all sent data. */
   get isWritable(): boolean {
-    return this.#socket.bufferedAmount <= this.#limits.bufferBytes;
+    const { bufferBytes, memory } = this.#options;
+    const waiting = this.#socket.bufferedAmount;
+    return waiting <= bufferBytes && (waiting === 0 || !memory.isFull);
   }
 
   /** Resolves when there is room for more. */
   send(frame: ServerFrame | StreamItem | TerminalServerFrame): Promise<void> {
-    return this.#send('seq' in frame ? eventText(frame) : JSON.stringify(frame));
+    return this.#send('seq' in frame ? eventBytes(frame) : Buffer.from(JSON.stringify(frame)), false);
   }
 
   /** Like `send`, for a binary frame. */
   sendBytes(chunk: Uint8Array): Promise<void> {
-    return this.#send(chunk);
+    return this.#send(chunk, true);
   }
 
-  async #send(data: string | Uint8Array): Promise<void> {
-    if (this.#over.aborted) return;
+  async #send(data: Uint8Array, binary: boolean): Promise<void> {
+    if (this.#options.over.aborted) return;
     const sent = Promise.withResolvers<void>();
-    this.#socket.send(data, () => sent.resolve());
+    const bytes = data.byteLength + FRAME_BYTES;
+    this.#bytes += bytes;
+    this.#socket.send(data, { binary }, () => {
+      this.#bytes -= bytes;
+      this.#count();
+      sent.resolve();
+    });
+    this.#count();
     if (!this.isWritable) await this.#taken(sent.promise);
+  }
+
+  /** Most data is with the system at once, and takes no memory here. */
+  #count(): void {
+    this.#options.memory.resize(this.#socket.bufferedAmount === 0 ? 0 : this.#bytes);
   }
 
   /** Resolves when the client has read this or is disconnected. A client is slow if it reads nothing at all for too long. */
   async #taken(sent: Promise<void>): Promise<void> {
     const over = new AbortController();
-    const signal = AbortSignal.any([this.#over, over.signal]);
+    const { slowClientTimeoutMs, onSlow } = this.#options;
+    const signal = AbortSignal.any([this.#options.over, over.signal]);
     for (let left = this.#socket.bufferedAmount; ; ) {
-      const slow = delay(this.#limits.slowClientTimeoutMs, 'slow', { signal }).catch(() => 'over');
+      const slow = delay(slowClientTimeoutMs, 'slow', { signal }).catch(() => 'over');
       if ((await Promise.race([sent, slow])) !== 'slow') break;
       const before = left;
       left = this.#socket.bufferedAmount;
       if (left < before) continue;
-      this.#onSlow();
+      onSlow();
       break;
     }
     over.abort();
@@ -219,13 +256,13 @@ export class Heartbeat {
   }
 }
 
-/** Caches the text of events, which never change. */
-const texts = new WeakMap<StreamItem, string>();
+/** Events never change. All clients that get an event share its bytes. */
+const encoded = new WeakMap<StreamItem, Buffer>();
 
-function eventText(event: StreamItem): string {
-  const known = texts.get(event);
+function eventBytes(event: StreamItem): Buffer {
+  const known = encoded.get(event);
   if (known !== undefined) return known;
-  const text = JSON.stringify(event);
-  texts.set(event, text);
-  return text;
+  const bytes = Buffer.from(JSON.stringify(event));
+  encoded.set(event, bytes);
+  return bytes;
 }

@@ -12,7 +12,7 @@ import type { Terminal, TerminalOptions } from '../../protocol/workspace-models.
 import type { ServerSession } from '../sessions/server-session.ts';
 import { errorBody, invalidRequest, toCellaError } from './error-response.ts';
 import type { Reauthorize } from './router.ts';
-import type { ReportRefusal, ServerContext } from './server-context.ts';
+import type { CountUnread, ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
 export interface TerminalSocketOptions {
@@ -20,6 +20,7 @@ export interface TerminalSocketOptions {
   readonly session: ServerSession;
   readonly options: TerminalOptions;
   readonly reauthorize: Reauthorize;
+  readonly unread: CountUnread;
   readonly onRefused: ReportRefusal;
   /** Called when the connection has closed. */
   readonly left: (code: number) => void;
@@ -44,10 +45,11 @@ export class TerminalSocket {
   constructor(socket: WebSocket, options: TerminalSocketOptions) {
     this.#socket = socket;
     this.#options = options;
-    const { service, reauthorize, log, onRefused, left: onClosed } = options;
-    const bufferBytes = BUFFER_BYTES;
+    const { service, reauthorize, log, unread, onRefused, left: onClosed } = options;
     this.#connection = new SocketConnection(socket, {
-      ...{ service, reauthorize, log, bufferBytes, onRefused, onClosed },
+      ...{ service, reauthorize, log, unread, onRefused, onClosed },
+      bufferBytes: BUFFER_BYTES,
+      canResume: false,
     });
     socket.on('message', (data, binary) => this.#take(data, binary));
     this.#connection.startHeartbeats();

@@ -18,6 +18,7 @@ import type { Storage } from '../../storage/contract.ts';
 import type { AuditLog } from '../access/audit-log.ts';
 import type { ByteLimit } from '../request-limits.ts';
 import type { TurnRunner } from '../turns/session-turns.ts';
+import type { UnreadData } from '../unread-limit.ts';
 import type { ServerSession } from './server-session.ts';
 import type { SessionDefinition } from './session-definitions.ts';
 import type { OrphanedFiles } from './session-deletion.ts';
@@ -56,6 +57,8 @@ export interface EventStreamOptions {
   /** Only events of this turn, to its end. */
   readonly turn?: string;
   readonly signal?: AbortSignal;
+  /** Where to count the part of the log that is in memory while a slow reader takes it. */
+  readonly memory?: Pick<UnreadData, 'reserve'>;
 }
 
 export interface OutputContent {

@@ -15,7 +15,7 @@ import {
 } from './redis-context.ts';
 
 const PAGE_EVENTS = 200;
-/** How many events a script takes at a time: Redis holds them in memory, with those beyond the page. */
+/** How many events a script takes at a time, at most: Redis holds them in memory, with those beyond the page. */
 const PART_EVENTS = 8;
 /** How many events one script examines: Redis does nothing else meanwhile, for any user. */
 const TRIM_EVENTS = 2000;
@@ -37,7 +37,8 @@ const READ = script(
   `
 local page, after, left, bytes = {}, ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 while left > 0 do
-  local part = redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', math.min(left, ${PART_EVENTS}))
+  local count = math.min(left, #page + 1, ${PART_EVENTS})
+  local part = redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', count)
   if #part == 0 then return page end
   for _, entry in ipairs(part) do
     page[#page + 1] = entry

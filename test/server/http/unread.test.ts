@@ -4,9 +4,13 @@ import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { RedisStorage } from '../../../src/storage/redis/redis-storage.ts';
+import { type Follower, overLines, overSocket, overSse } from '../../support/servers/followers.ts';
+import { RedisServer } from '../../support/servers/redis.ts';
 import { TestServer } from '../../support/servers/server.ts';
 import { until } from '../sessions/session-managers.ts';
 
@@ -118,8 +122,8 @@ const collectGarbage: () => void = runInNewContext('gc');
 /** What this process holds, which is the server's too, without what nobody needs any more. */
 function held(): number {
   collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
 }
 
 const UPGRADE = [
@@ -127,8 +131,13 @@ const UPGRADE = [
   `Sec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}`,
 ];
 
+interface UnreadClient extends Disposable {
+  /** Reads on. Gives how much it has read so far. */
+  readonly readAll: () => () => Promise<number>;
+}
+
 /** One that asks, and reads nothing of what it is told but the first of it. */
-async function unread(path: string, headers: readonly string[], from = server): Promise<Disposable> {
+async function unread(path: string, headers: readonly string[], from = server): Promise<UnreadClient> {
   const { hostname, port, host } = new URL(from.url);
   const socket = connect(Number(port), hostname);
   const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${from.token}`, ...headers];
@@ -136,23 +145,85 @@ async function unread(path: string, headers: readonly string[], from = server): 
   const [first] = await once(socket, 'data');
   socket.pause();
   expect(String(first)).toMatch(/^HTTP\/1\.1 (101|200) /);
-  return { [Symbol.dispose]: () => socket.destroy() };
+  const readAll = () => {
+    let bytes = first.length;
+    socket.on('data', (data) => {
+      bytes += data.length;
+    });
+    socket.resume();
+    return async () => bytes;
+  };
+  return { readAll, [Symbol.dispose]: () => socket.destroy() };
 }
 
-test.each([
-  ['a WebSocket', 'ws', UPGRADE],
-  ['a stream of lines', 'events', ['Accept: application/x-ndjson']],
-  ['server-sent events', 'events', ['Accept: text/event-stream']],
-])('data on %s is not buffered for clients that do not read it', async (_name, path, headers) => {
-  const { id: much } = await server.session({ agentKey: 'much' });
-  await server.run(much, '1');
-  // In all 35 MB: more than the buffers of a connection hold, a few times over.
-  const tell = () => server.run(much, 'for i in range(35): display("x" * 200_000)');
-  for (let cell = 0; cell < 4; cell++) await tell();
-  using clients = new DisposableStack();
-  const before = held();
-  for (let n = 0; n < 10; n++) clients.use(await unread(`/v1/sessions/${much}/${path}`, headers));
-  await tell();
-  expect(held() - before).toBeLessThan(80_000_000);
-  await server.call(`DELETE /v1/sessions/${much}`);
+/** Of one user, in all responses together. */
+const MOST_UNREAD = 16 << 20;
+/** With what the clients take, which are in this process, too. */
+const MOST_GROWTH = 64 << 20;
+const CLIENTS = 100;
+/** Long enough that every client that still gets data has it. */
+const SETTLED_MS = 3000;
+
+async function mostHeld(): Promise<number> {
+  let most = held();
+  for (let ms = 0; ms < SETTLED_MS; ms += 500) {
+    await delay(500);
+    most = Math.max(most, held());
+  }
+  return most;
+}
+
+/** The ways to follow a session. */
+const ways: readonly (readonly [name: string, path: string, headers: readonly string[], Follower])[] = [
+  ['a WebSocket', 'ws', UPGRADE, overSocket],
+  ['a stream of lines', 'events', ['Accept: application/x-ndjson'], overLines],
+  ['server-sent events', 'events', ['Accept: text/event-stream'], overSse],
+];
+
+test.each(ways)(
+  'clients that have read everything on %s take none of it while they wait',
+  async (_name, path, headers) => {
+    const { id: own } = await server.session({ agentKey: 'idle' });
+    // The last event is a large one.
+    const running = server.run(own, 'import time; display("x" * 200_000); time.sleep(600)');
+    using clients = new DisposableStack();
+    // What one client takes that holds no event.
+    const one = clients.use(await unread(`/v1/sessions/${own}/${path}`, headers)).readAll();
+    await until(one, (bytes) => bytes > 200_000);
+    const before = held();
+    const all = Array.from({ length: CLIENTS }, () => unread(`/v1/sessions/${own}/${path}`, headers));
+    for (const client of await Promise.all(all)) await until(clients.use(client).readAll(), (bytes) => bytes > 200_000);
+    await expect.poll(() => (held() - before) / CLIENTS).toBeLessThan(200_000);
+    await server.call(`DELETE /v1/sessions/${own}`);
+    await running;
+  },
+);
+
+describe.each(['files', 'Redis'])('with %s as the storage,', (storage) => {
+  const stack = new AsyncDisposableStack();
+  let full: TestServer;
+  let much: string;
+  beforeAll(async () => {
+    const redis = storage === 'Redis' ? stack.use(await RedisServer.start()) : undefined;
+    const options = redis && { storage: stack.use(await RedisStorage.open(redis.url)) };
+    full = stack.use(await TestServer.start({ ...options, limits: { unreadBytes: MOST_UNREAD } }));
+    ({ id: much } = await full.session());
+    // In all 40 MB: more than the buffers of a connection hold, a few times over.
+    for (let cell = 0; cell < 8; cell++) await full.run(much, 'for i in range(25): display("x" * 200_000)');
+  }, 120_000);
+  afterAll(() => stack.disposeAsync());
+
+  test.each(ways)(
+    'data on %s takes a limited part of the memory for clients that do not read it, and one that reads gets all',
+    async (_name, path, headers, follow) => {
+      using clients = new DisposableStack();
+      const before = held();
+      for (let n = 0; n < CLIENTS; n++) clients.use(await unread(`/v1/sessions/${much}/${path}`, headers, full));
+      expect(((await mostHeld()) - before) >> 20).toBeLessThan(MOST_GROWTH >> 20);
+      const { last } = (await full.call<{ last: number }>(`GET /v1/sessions/${much}/events?limit=1`)).json;
+      const { seen } = await follow(full, much, ({ seq }) => seq === last);
+      expect((await seen).map(({ seq }) => seq)).toEqual(Array.from({ length: last }, (_, at) => at + 1));
+    },
+    60_000,
+  );
 });

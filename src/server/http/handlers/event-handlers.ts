@@ -58,9 +58,9 @@ export function eventHandlers(service: ServerContext): Handlers<typeof eventRout
       const audit = (entry: RouteAudit | undefined, outcome: Promise<unknown>) =>
         void requestAudit.settled(context, entry, { session: info.id }, outcome);
       upgrade.place = place.move();
-      upgrade.accept = (socket, { onRefused }) => {
+      upgrade.accept = (socket, { unread, onRefused }) => {
         const responds = permissions === 'answer';
-        const options = { service, session, principal, after, responds, reauthorize, audit, onRefused, log };
+        const options = { service, session, principal, after, responds, reauthorize, audit, unread, onRefused, log };
         new SessionSocket(socket, options);
       };
     },

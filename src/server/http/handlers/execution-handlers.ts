@@ -93,13 +93,13 @@ export function terminalHandlers(service: ServerContext): Handlers<typeof termin
       await session.session();
       const log = context.get('log');
       upgrade.place = place.move();
-      upgrade.accept = (socket, { onRefused }) => {
+      upgrade.accept = (socket, { unread, onRefused }) => {
         log.info({ session: id, user: principal.userName }, 'terminal opened');
         const left = (code: number) => {
           log.info({ session: id, user: principal.userName, code }, 'terminal closed');
           void requestAudit.done(context, { name: 'terminal.close', buffered: false }, { session: id });
         };
-        new TerminalSocket(socket, { service, session, options, reauthorize, onRefused, left, log });
+        new TerminalSocket(socket, { service, session, options, reauthorize, unread, onRefused, left, log });
       };
     },
   };
