@@ -159,7 +159,7 @@ async function unread(path: string, headers: readonly string[], from = server): 
 /** Of one user, in all responses together. */
 const MOST_UNREAD = 16 << 20;
 /** With what the clients take, which are in this process, too. */
-const MOST_GROWTH = 64 << 20;
+const MOST_GROWTH = 96 << 20;
 const CLIENTS = 100;
 /** Long enough that every client that still gets data has it. */
 const SETTLED_MS = 3000;
