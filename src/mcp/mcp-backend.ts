@@ -10,7 +10,7 @@ import { openNamespaces } from '../session/session-namespaces.ts';
 import type { SessionOptions } from '../session/session-options.ts';
 import type { Storage } from '../storage/contract.ts';
 import type { LogLine } from './execution-result.ts';
-import { ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
+import { type CallLimits, ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
 
 /** The backend of an MCP server. */
 export interface McpBackend {
@@ -19,6 +19,7 @@ export interface McpBackend {
     readonly timeoutMs: number;
     readonly log: LogLine;
   };
+  readonly limits: CallLimits;
   readonly pending: ExecutionsAwaitingAnswer;
   /** Whether packages can be changed. */
   readonly canChangeDeps: boolean;
@@ -61,10 +62,18 @@ interface McpSessionHooks {
   readonly onProgress: (text: string) => void;
 }
 
+/** For a process of which the only user is its owner. */
+const unlimited: CallLimits = {
+  begin: () => new DisposableStack(),
+  reserve: async () => new DisposableStack(),
+  hold: () => new DisposableStack(),
+};
+
 /** Shared by all clients of one MCP server. Sessions are opened by agent key on first use. */
 export class PooledMcpBackend implements McpBackend, AsyncDisposable {
   readonly options: PooledMcpBackendOptions;
-  readonly pending = new ExecutionsAwaitingAnswer();
+  readonly limits = unlimited;
+  readonly pending = new ExecutionsAwaitingAnswer(unlimited);
   readonly #queues = new Map<string, McpExecutions>();
   /** Sessions that run in another process. */
   readonly #sessions = new Map<string, Promise<SessionApi>>();

@@ -23,6 +23,16 @@ import {
   toExecutionReport,
 } from './execution-result.ts';
 
+/** Limits what the calls of one user take. Each result counts until disposed of. */
+export interface CallLimits {
+  /** Throws if the user has too many unfinished calls. */
+  begin(userId: string | undefined): Disposable;
+  /** Waits for memory for a large result. Throws if the call is cancelled first. */
+  reserve(userId: string | undefined, bytes: number, signal: AbortSignal): Promise<Disposable>;
+  /** Counts a result that waits for its client. `drop` is called if the user needs the memory. */
+  hold(userId: string | undefined, bytes: number, drop: () => void): Disposable;
+}
+
 interface RunCodeRequest {
   readonly code: string;
   readonly timeoutMs: number;
@@ -149,7 +159,7 @@ type NextEvent =
 
 /** One execution that a client has started. */
 export class McpExecution {
-  readonly output = new ExecutionOutput();
+  output = new ExecutionOutput();
   readonly ended: Promise<void>;
   readonly #abort = new AbortController();
   readonly #elicitations = new ElicitationQueue(() => this.#changed.resolve(), ANSWER_TIMEOUT_MS);
@@ -165,6 +175,8 @@ export class McpExecution {
     this.#caller = caller;
     this.ended = perform(this).then((result) => {
       this.#result = result;
+      // The result may wait for its client for minutes.
+      this.output = new ExecutionOutput();
       this.#elicitations.close();
       this.#changed.resolve();
     });
@@ -213,6 +225,12 @@ export class McpExecution {
     return this.#elicitations.ask(form, signal);
   }
 
+  /** The characters of its result; 0 before its end. */
+  get resultCharacters(): number {
+    const parts = this.#result?.content ?? [];
+    return parts.reduce((sum, part) => sum + ('text' in part ? part.text : 'data' in part ? part.data : '').length, 0);
+  }
+
   /** The next question for the person, or the result. */
   async next(): Promise<NextEvent> {
     for (;;) {
@@ -227,29 +245,52 @@ export class McpExecution {
 
 /** How long to keep a result for a client that does not return. */
 const RESULT_LIFETIME_MS = 600_000;
+/** What a kept result takes, however short it is. */
+const RESULT_BYTES = 4096;
 
 interface PendingExecution {
   readonly execution: McpExecution;
   readonly elicitation: Elicitation;
+  readonly userId: string | undefined;
+  /** Set once it has ended. */
+  readonly drop?: () => void;
 }
 
 /** Executions whose call ended with a question, by the token that the client returns with the answer. */
 export class ExecutionsAwaitingAnswer {
   readonly #executions = new Map<string, PendingExecution>();
+  readonly #limits: Pick<CallLimits, 'hold'>;
+
+  constructor(limits: Pick<CallLimits, 'hold'>) {
+    this.#limits = limits;
+  }
 
   /** Returns an unguessable resume token that is valid for one answer. */
   add(pending: PendingExecution): string {
     const resumeToken = randomBytes(24).toString('base64url');
     this.#executions.set(resumeToken, pending);
-    void pending.execution.ended.then(() =>
-      setTimeout(() => this.#executions.delete(resumeToken), RESULT_LIFETIME_MS).unref(),
-    );
+    void pending.execution.ended.then(() => this.#keep(resumeToken));
     return resumeToken;
+  }
+
+  #keep(resumeToken: string): void {
+    const pending = this.#executions.get(resumeToken);
+    if (!pending) return;
+    const drop = () => {
+      this.#executions.delete(resumeToken);
+      clearTimeout(late);
+      held[Symbol.dispose]();
+    };
+    const late = setTimeout(drop, RESULT_LIFETIME_MS).unref();
+    const bytes = RESULT_BYTES + pending.execution.resultCharacters;
+    const held = this.#limits.hold(pending.userId, bytes, drop);
+    this.#executions.set(resumeToken, { ...pending, drop });
   }
 
   take(resumeToken: string): PendingExecution | undefined {
     const found = this.#executions.get(resumeToken);
     this.#executions.delete(resumeToken);
+    found?.drop?.();
     return found;
   }
 }

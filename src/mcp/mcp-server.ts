@@ -1,7 +1,11 @@
 /** The MCP server for one client: tools, resources, and instructions. */
 
 import { randomUUID } from 'node:crypto';
-import { McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
+import {
+  type HandleRequestOptions,
+  McpServer,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
 import type { McpBackend } from './mcp-backend.ts';
 import { registerArtifactResources, registerArtifacts } from './tools/artifact-tools.ts';
 import { registerDeps, registerSkills, registerTools } from './tools/namespace-tools.ts';
@@ -43,9 +47,9 @@ export class LegacyConnections {
     this.#make = make;
   }
 
-  async handle(request: Request): Promise<Response> {
+  async handle(request: Request, options?: HandleRequestOptions): Promise<Response> {
     const id = request.headers.get('mcp-session-id');
-    if (id === null) return await this.#open(request);
+    if (id === null) return await this.#open(request, options);
     const known = this.#byId.get(id);
     if (!known) {
       const error = { code: -32_001, message: 'Session not found: initialize again.' };
@@ -54,7 +58,7 @@ export class LegacyConnections {
     // Keeps the most recently used connection last in the map.
     this.#byId.delete(id);
     this.#byId.set(id, known);
-    return await known.transport.handleRequest(request);
+    return await known.transport.handleRequest(request, options);
   }
 
   async close(): Promise<void> {
@@ -62,7 +66,7 @@ export class LegacyConnections {
   }
 
   /** A request that is not an initialization gets the transport's own response and no connection. */
-  async #open(request: Request): Promise<Response> {
+  async #open(request: Request, options: HandleRequestOptions | undefined): Promise<Response> {
     const server = this.#make();
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => randomUUID(),
@@ -70,7 +74,7 @@ export class LegacyConnections {
       onsessionclosed: (id) => this.#drop(id),
     });
     await server.connect(transport);
-    const response = await transport.handleRequest(request);
+    const response = await transport.handleRequest(request, options);
     if (transport.sessionId === undefined) await server.close();
     return response;
   }

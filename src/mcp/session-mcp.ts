@@ -5,7 +5,7 @@ import { CellaError } from '../protocol/errors.ts';
 import type { NamespacesApi, SessionApi } from '../session/api.ts';
 import type { LogLine } from './execution-result.ts';
 import type { McpBackend } from './mcp-backend.ts';
-import { ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
+import { type CallLimits, ExecutionsAwaitingAnswer, McpExecutions } from './mcp-executions.ts';
 import { createMcpServer, LegacyConnections } from './mcp-server.ts';
 
 export interface SessionMcpOptions {
@@ -13,6 +13,7 @@ export interface SessionMcpOptions {
   readonly api: () => Promise<SessionApi>;
   /** Like `api`, for running code: the call counts against limits. */
   readonly toRun: () => Promise<SessionApi>;
+  readonly limits: CallLimits;
   /** Whether packages can be changed. */
   readonly open: boolean;
   /** Whether the code runs in WebAssembly, without isolation. */
@@ -21,8 +22,17 @@ export interface SessionMcpOptions {
   readonly log: LogLine;
 }
 
+/** One request of a client, whose body has been read and parsed. */
+export interface McpRequest {
+  /** Without its body. */
+  readonly request: Request;
+  /** The parsed body; undefined if there is none. */
+  readonly message: unknown;
+  readonly userId: string;
+}
+
 export interface SessionMcp {
-  fetch(request: Request): Promise<Response>;
+  answer(request: McpRequest): Promise<Response>;
   close(): Promise<void>;
 }
 
@@ -39,8 +49,11 @@ export function openSessionMcp(parts: SessionMcpOptions): SessionMcp {
   });
   const connections = new LegacyConnections(() => createMcpServer(backend, { era: 'legacy', version }));
   return {
-    fetch: async (request) =>
-      (await isLegacyRequest(request)) ? await connections.handle(request) : await modern.fetch(request),
+    answer: async ({ request, message, userId }) => {
+      const options = { parsedBody: message, authInfo: { token: '', clientId: userId, scopes: [] } };
+      const isLegacy = await isLegacyRequest(request, message);
+      return isLegacy ? await connections.handle(request, options) : await modern.fetch(request, options);
+    },
     close: async () => {
       await backend.close();
       await Promise.all([modern.close(), connections.close()]);
@@ -50,7 +63,8 @@ export function openSessionMcp(parts: SessionMcpOptions): SessionMcp {
 
 class SessionMcpBackend implements McpBackend {
   readonly options: McpBackend['options'];
-  readonly pending = new ExecutionsAwaitingAnswer();
+  readonly limits: CallLimits;
+  readonly pending: ExecutionsAwaitingAnswer;
   readonly canChangeDeps: boolean;
   readonly inProcess: boolean;
   readonly #parts: SessionMcpOptions;
@@ -58,6 +72,8 @@ class SessionMcpBackend implements McpBackend {
 
   constructor(parts: SessionMcpOptions) {
     this.#parts = parts;
+    this.limits = parts.limits;
+    this.pending = new ExecutionsAwaitingAnswer(parts.limits);
     this.canChangeDeps = parts.open;
     this.inProcess = parts.inProcess;
     this.options = { timeoutMs: DEFAULT_TIMEOUT_MS, log: parts.log };

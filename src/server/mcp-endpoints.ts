@@ -1,33 +1,70 @@
-/** Serves every session over MCP. An endpoint is created on first use, and kept while clients use it. */
+/**
+ * Serves every session over MCP. An endpoint is created on first use, and kept while clients use it.
+ *
+ * The SDK keeps a message until it is answered, and its results until the client reads them, so both are limited here.
+ */
 
+import { z } from 'zod';
+import type { CallLimits } from '../mcp/mcp-executions.ts';
 import type { SessionMcp, SessionMcpOptions } from '../mcp/session-mcp.ts';
+import { CellaError } from '../protocol/errors.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
+import { readJson } from './http/bodies.ts';
 import type { ServerContext } from './http/server-context.ts';
 import { admitExecution, openKernel } from './quotas/user-quotas.ts';
+import { type ByteReservation, ConcurrencyLimit } from './request-limits.ts';
+import type { UnreadLimit } from './unread-limit.ts';
 
 /** Serves a session over MCP. */
 export type MakeMcp = (session: Omit<SessionMcpOptions, 'version'>) => Promise<SessionMcp>;
 
 /** Beyond this, the least recently used endpoint is closed. */
 const MOST_ENDPOINTS = 256;
+const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
+/** Of a message without the arguments of its call, which count as queued code. */
+const MOST_ENVELOPE_CHARACTERS = 65_536;
+/** The SDK remembers the id of a request that was cancelled. */
+const MOST_ID_CHARACTERS = 256;
+/** Unfinished calls of one user: also those whose client has gone. */
+const MOST_CALLS = 1000;
+
+type EndpointParts = Pick<ServerContext, 'sessions' | 'access' | 'kernels' | 'storageQuota' | 'unread'>;
+
+interface McpCall {
+  readonly info: SessionInfo;
+  readonly request: Request;
+  readonly userId: string;
+  /** Counts the memory that the message takes. */
+  readonly hold: ByteReservation;
+  readonly log: (line: string) => void;
+}
 
 export class McpEndpoints {
-  readonly #parts: Pick<ServerContext, 'sessions' | 'access' | 'kernels' | 'storageQuota'>;
+  readonly #parts: EndpointParts;
   readonly #make: MakeMcp;
+  readonly #limits: CallLimits;
   readonly #endpoints = new Map<string, Promise<SessionMcp>>();
 
   constructor(
-    parts: Pick<ServerContext, 'sessions' | 'access' | 'kernels' | 'storageQuota'>,
+    parts: EndpointParts,
     { version, mcp }: { readonly version: string; readonly mcp?: MakeMcp | undefined },
   ) {
     this.#parts = parts;
+    this.#limits = callLimits(parts.unread);
     // The SDK loads when the first client comes.
     const load: MakeMcp = async (session) =>
       (await import('../mcp/session-mcp.ts')).openSessionMcp({ ...session, version });
     this.#make = mcp ?? load;
   }
 
-  of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<SessionMcp> {
+  async answer({ info, request, userId, hold, log }: McpCall): Promise<Response> {
+    const { url, method, headers, signal } = request;
+    const message = await readMessage(request, hold);
+    const endpoint = await this.#of(info, log);
+    return await endpoint.answer({ request: new Request(url, { method, headers, signal }), message, userId });
+  }
+
+  #of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<SessionMcp> {
     const { sessions } = this.#parts;
     const open = sessions.allowsRuntimeDeps(settings);
     // What a server offers depends on whether packages can be changed.
@@ -39,7 +76,7 @@ export class McpEndpoints {
     };
     const inProcess = settings.executor === 'in-process';
     const known = this.#endpoints.get(key);
-    const endpoint = known ?? this.#make({ agentKey, api, toRun, open, inProcess, log });
+    const endpoint = known ?? this.#make({ agentKey, api, toRun, limits: this.#limits, open, inProcess, log });
     this.#endpoints.delete(key);
     this.#endpoints.set(key, endpoint);
     // After a failure, the next request tries again.
@@ -58,4 +95,47 @@ export class McpEndpoints {
     this.#endpoints.delete(key);
     void endpoint?.then((made) => made.close()).catch(() => {}); // no caller waits for the close
   }
+}
+
+function callLimits(unread: UnreadLimit): CallLimits {
+  const calls = new ConcurrencyLimit(
+    MOST_CALLS,
+    (most) => new CellaError('RATE_LIMITED', `${most} MCP calls of this user are unfinished.`),
+  );
+  return {
+    begin: (userId = '') => calls.enter(userId),
+    reserve: async (userId = '', bytes, signal) => {
+      using stack = new DisposableStack();
+      const memory = stack.use(unread.open(userId));
+      if (await memory.reserve(bytes, signal)) return stack.move();
+      throw signal.reason;
+    },
+    hold: (userId = '', bytes, drop) => unread.hold(userId, bytes, drop),
+  };
+}
+
+/** Reads the body of a POST. Other requests have none. */
+export async function readMessage(request: Request, hold: ByteReservation): Promise<unknown> {
+  if (request.method !== 'POST') return undefined;
+  const message = await readJson(request, MOST_MESSAGE_BYTES, hold);
+  checkMessage(message);
+  return message;
+}
+
+const Message = z.looseObject({ id: z.string().optional().catch(undefined), params: z.looseObject({}).optional() });
+
+/** Limits what the SDK keeps of a message. It checks the rest. Batches exist in one revision of the protocol only. */
+export function checkMessage(given: unknown): void {
+  if (Array.isArray(given)) {
+    throw new CellaError('INVALID_REQUEST', 'Batches of messages are not supported: send each message by itself.');
+  }
+  const { data: message } = Message.safeParse(given);
+  if (!message || !('method' in message)) return;
+  if ((message.id?.length ?? 0) > MOST_ID_CHARACTERS) {
+    throw new CellaError('INVALID_REQUEST', `id: may have at most ${MOST_ID_CHARACTERS} characters.`);
+  }
+  const envelope = { ...message, params: { ...message.params, arguments: undefined } };
+  if (JSON.stringify(envelope).length <= MOST_ENVELOPE_CHARACTERS) return;
+  const text = `The message may have at most ${MOST_ENVELOPE_CHARACTERS} characters of JSON beside params.arguments.`;
+  throw new CellaError('INVALID_REQUEST', text);
 }

@@ -174,7 +174,8 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
   );
   // Several servers may share a Redis; the files of a folder have one.
   const peers = storage === files ? undefined : stack.use(await Peers.join(storage));
-  const agents = new AgentService({ config, access, models, log }, parts.agents);
+  const unread = new UnreadLimit(limits.unreadBytes);
+  const agents = new AgentService({ config, access, models, unread, log }, parts.agents);
   const onLeftover = (left: string, error: unknown) =>
     log.warn({ left, err: error }, 'files of a deleted session could not be removed yet');
   const { python, packages, toolFolders, allowRuntimeDeps, idleMs, retention, flushResults } = config;
@@ -205,7 +206,7 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
     storedDataOf: (userId) => storedDataOf({ sessions, storage, dataDir }, userId),
   });
   const kernels = new KernelQuota(access.quotas, sessions);
-  const endpoints = new McpEndpoints({ sessions, access, kernels, storageQuota }, parts);
+  const endpoints = new McpEndpoints({ sessions, access, kernels, storageQuota, unread }, parts);
   agents.offerMcp(endpoints);
   const metrics = new ServerMetrics(
     sessions,
@@ -224,7 +225,7 @@ async function openContext({ config, parts, files, storage, stack }: ContextPart
       metrics,
       requestAudit: new RequestAudit(access.audit),
       followers: new Followers(limits.followers, (kind) => metrics.client(kind)),
-      unread: new UnreadLimit(limits.unreadBytes),
+      unread,
     },
   };
 }

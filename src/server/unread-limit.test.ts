@@ -48,7 +48,7 @@ test('who came first gets room first, and what is given back is room for others'
   void second.then(() => order.push('second'));
   void third.then(() => order.push('third'));
   expect(await isSettled(third)).toBe(false);
-  first.resize(400);
+  first?.resize(400);
   await Promise.all([second, third]);
   expect(order).toEqual(['second', 'third']);
 });
@@ -58,7 +58,7 @@ test('more than the limit is given to one client alone', async () => {
   using large = await open('large').reserve(2 * MOST);
   const other = open('other').reserve(1);
   expect(await isSettled(other)).toBe(false);
-  large[Symbol.dispose]();
+  large?.[Symbol.dispose]();
   expect(await isSettled(other)).toBe(true);
 });
 
@@ -132,10 +132,21 @@ test('a client that no longer waits, or has gone, holds nothing', async () => {
   over.abort();
   gone[Symbol.dispose]();
   holding[Symbol.dispose]();
-  for (const one of await Promise.all(reserved)) one.resize(0);
+  expect(await Promise.all(reserved)).toEqual([undefined, undefined]);
   gone.resize(MOST);
   using _last = limit.open('ada');
   expect([_last.isFull, await isSettled(_last.reserve(MOST))]).toEqual([false, true]);
+});
+
+test('a client that goes waits no longer, whoever is before it', async () => {
+  const { open } = userClients();
+  open('holding').resize(MOST);
+  const first = open('first').reserve(1);
+  const gone = open('gone');
+  const waiting = gone.reserve(1);
+  gone[Symbol.dispose]();
+  expect([await isSettled(waiting), await isSettled(first)]).toEqual([true, false]);
+  expect(await gone.reserve(1)).toBeUndefined();
 });
 
 test('users have limits of their own', async () => {

@@ -19,8 +19,8 @@ export interface Reservation extends Disposable {
 export interface UnreadData extends Reservation {
   /** Whether the user has no room left. A client then gets more only after it has read everything. */
   readonly isFull: boolean;
-  /** Waits for room, then counts bytes that are held for the client. If the signal is aborted first, it counts none. */
-  reserve(bytes: number, signal?: AbortSignal): Promise<Reservation>;
+  /** Waits for room, then counts bytes that are held for the client. Undefined if it is aborted or disposed of first. */
+  reserve(bytes: number, signal?: AbortSignal): Promise<Reservation | undefined>;
 }
 
 export class UnreadLimit {
@@ -33,13 +33,13 @@ export class UnreadLimit {
 
   /** `cut` closes the connection, whose end disposes of the result. A client without it is never cut. */
   open(userId: string, cut?: () => void): UnreadData {
-    return new Client(this.#userOf(userId), cut);
+    return new UserClient(this.#userOf(userId), cut);
   }
 
   /** For data that is in memory already: cuts clients that have read nothing for longer until there is room. */
-  hold(userId: string, bytes: number, cut: () => void): Disposable {
+  hold(userId: string, bytes: number, cut: () => void): UnreadData {
     const user = this.#userOf(userId);
-    const client = new Client(user, cut);
+    const client = new UserClient(user, cut);
     client.resize(bytes);
     user.makeRoomFor(client);
     return client;
@@ -52,7 +52,7 @@ export class UnreadLimit {
   }
 }
 
-class Client implements UnreadData {
+class UserClient implements UnreadData {
   readonly cut: (() => void) | undefined;
   readonly #user: UserClients;
   unread = 0;
@@ -81,8 +81,9 @@ class Client implements UnreadData {
     this.#user.count(this, more, hasRead);
   }
 
-  async reserve(bytes: number, signal?: AbortSignal): Promise<Reservation> {
-    let own = (await this.#user.waitForRoom(this, bytes, signal)) ? bytes : 0;
+  async reserve(bytes: number, signal?: AbortSignal): Promise<Reservation | undefined> {
+    if (this.isClosed || !(await this.#user.waitForRoom(this, bytes, signal))) return undefined;
+    let own = bytes;
     const resize = (to: number) => {
       if (!this.isClosed) this.#user.count(this, to - own);
       own = to;
@@ -95,12 +96,12 @@ class Client implements UnreadData {
     this.isClosed = true;
     this.unread = 0;
     this.#user.count(this, -this.bytes, true);
-    this.#user.leave();
+    this.#user.leave(this);
   }
 }
 
 interface Waiter {
-  readonly client: Client;
+  readonly client: UserClient;
   readonly bytes: number;
   readonly resolve: (hasRoom: boolean) => void;
 }
@@ -113,7 +114,7 @@ class UserClients {
   /** Of clients that are cut and not closed yet. */
   #leaving = 0;
   /** Clients with unread data. The one that has read nothing for longest comes first. */
-  readonly #readers = new Set<Client>();
+  readonly #readers = new Set<UserClient>();
   readonly #waiting = new Set<Waiter>();
   /** What all that wait need. */
   #wanted = 0;
@@ -132,13 +133,15 @@ class UserClients {
     this.#clients++;
   }
 
-  leave(): void {
+  leave(client: UserClient): void {
+    for (const waiter of this.#waiting) if (waiter.client === client) this.#refuse(waiter);
+    this.#admit();
     if (--this.#clients > 0) return;
     clearTimeout(this.#timer);
     this.#onEmpty();
   }
 
-  count(client: Client, more: number, hasRead = false): void {
+  count(client: UserClient, more: number, hasRead = false): void {
     client.bytes += more;
     this.#bytes += more;
     if (client.isCut) this.#leaving += more;
@@ -151,15 +154,15 @@ class UserClients {
     else this.#watch();
   }
 
-  /** False if the signal was aborted first. */
-  async waitForRoom(client: Client, bytes: number, signal: AbortSignal | undefined): Promise<boolean> {
+  /** False if the signal is aborted or the client leaves first. */
+  async waitForRoom(client: UserClient, bytes: number, signal: AbortSignal | undefined): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const waiter = { client, bytes, resolve };
     this.#waiting.add(waiter);
     this.#wanted += bytes;
     this.#admit();
     using _ = onAbort(signal, () => {
-      if (this.#remove(waiter)) resolve(false);
+      this.#refuse(waiter);
       this.#admit();
     });
     this.#watch();
@@ -167,7 +170,7 @@ class UserClients {
   }
 
   /** The newest client always stays. */
-  makeRoomFor(newest: Client): void {
+  makeRoomFor(newest: UserClient): void {
     for (const client of this.#readers) {
       if (client === newest || this.#bytes - this.#leaving <= this.#most) return;
       this.#cut(client);
@@ -178,11 +181,15 @@ class UserClients {
   #admit(): void {
     for (const waiter of this.#waiting) {
       const { client, bytes, resolve } = waiter;
-      if (!client.isClosed && this.#bytes > 0 && this.#bytes + bytes > this.#most) return;
+      if (this.#bytes > 0 && this.#bytes + bytes > this.#most) return;
       this.#remove(waiter);
-      if (!client.isClosed) this.count(client, bytes);
-      resolve(!client.isClosed);
+      this.count(client, bytes);
+      resolve(true);
     }
+  }
+
+  #refuse(waiter: Waiter): void {
+    if (this.#remove(waiter)) waiter.resolve(false);
   }
 
   #remove(waiter: Waiter): boolean {
@@ -210,7 +217,7 @@ class UserClients {
     }
   }
 
-  #cut(client: Client): void {
+  #cut(client: UserClient): void {
     if (!client.cut) return;
     client.isCut = true;
     this.#leaving += client.bytes;

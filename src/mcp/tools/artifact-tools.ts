@@ -6,16 +6,26 @@ import {
   type Resource,
   ResourceNotFoundError,
   ResourceTemplate,
+  type ServerContext,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { everyArtifact } from '../../namespaces/artifacts/artifacts-namespace.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { type ArtifactInfo, isTextArtifact } from '../../protocol/namespace-models.ts';
 import type { McpBackend } from '../mcp-backend.ts';
-import { asToolResult, listResult, READ_ONLY, type ToolContext, truncateDescription } from './tool-context.ts';
+import {
+  asToolResult,
+  callerOf,
+  listResult,
+  READ_ONLY,
+  type ToolContext,
+  truncateDescription,
+} from './tool-context.ts';
 
 const URI_ROOT = 'cella://artifacts/';
 const MAX_LISTED = 500;
+/** What making a list takes: a page of artifacts, and twice as many entries as it shows. */
+const LIST_BYTES = 4_000_000;
 
 const Artifacts = z.object({
   artifacts: z.array(
@@ -45,9 +55,9 @@ export function registerArtifacts({ server, backend }: ToolContext): void {
       outputSchema: Artifacts,
       annotations: READ_ONLY,
     },
-    () =>
-      asToolResult(backend, async () => {
-        const { shown, leftOut } = await listNewest(backend);
+    (_none, context) =>
+      asToolResult(backend, context, async () => {
+        const { shown, leftOut } = await listNewest(backend, context);
         const summaries = shown.map(toArtifactSummary);
         const lines = summaries.map(toLine);
         if (leftOut > 0)
@@ -57,14 +67,21 @@ export function registerArtifacts({ server, backend }: ToolContext): void {
   );
 }
 
-async function listNewest(backend: McpBackend): Promise<{ shown: ArtifactInfo[]; leftOut: number }> {
-  let newest: ArtifactInfo[] = [];
+/** What a list shows of an artifact: metadata may be large. */
+type ListedArtifact = Omit<ArtifactInfo, 'metadata'>;
+
+async function listNewest(
+  backend: McpBackend,
+  context: ServerContext,
+): Promise<{ shown: ListedArtifact[]; leftOut: number }> {
+  using _memory = await backend.limits.reserve(callerOf(context), LIST_BYTES, context.mcpReq.signal);
+  let newest: ListedArtifact[] = [];
   let count = 0;
   const keep = (most: number) => {
     newest = newest.toSorted((one, other) => other.updatedAt - one.updatedAt).slice(0, most);
   };
-  for await (const info of everyArtifact((await backend.namespaces()).artifacts)) {
-    newest.push(info);
+  for await (const { metadata: _, ...info } of everyArtifact((await backend.namespaces()).artifacts)) {
+    newest.push({ ...info, description: truncateDescription(info.description) });
     count += 1;
     if (newest.length === 2 * MAX_LISTED) keep(MAX_LISTED);
   }
@@ -74,7 +91,7 @@ async function listNewest(backend: McpBackend): Promise<{ shown: ArtifactInfo[];
 
 const uriOf = (name: string) => `${URI_ROOT}${encodeURIComponent(name)}`;
 
-function toArtifactSummary({ name, type, mediaType, size, updatedAt, description }: ArtifactInfo): ArtifactSummary {
+function toArtifactSummary({ name, type, mediaType, size, updatedAt, description }: ListedArtifact): ArtifactSummary {
   const updated = new Date(updatedAt).toISOString();
   return {
     name,
@@ -82,7 +99,7 @@ function toArtifactSummary({ name, type, mediaType, size, updatedAt, description
     media_type: mediaType,
     size,
     updated,
-    description: truncateDescription(description),
+    description,
     uri: uriOf(name),
   };
 }
@@ -93,28 +110,34 @@ function toLine({ name, media_type, size, description }: ArtifactSummary): strin
 
 /** As text or base64, this stays below the 10 MB that clients accept. */
 const MAX_RESOURCE_BYTES = 5_000_000;
+/** In the memory at once: its chunks, all of it, its text, the JSON and what is sent. Base64 is a third longer. */
+const RESOURCE_COPIES = 6;
 
 export function registerArtifactResources({ server, backend }: ToolContext): void {
   const template = new ResourceTemplate(`${URI_ROOT}{name}`, {
-    list: async () => ({ resources: (await listNewest(backend).catch(resourceError)).shown.map(toResource) }),
+    list: async (context) => ({
+      resources: (await listNewest(backend, context).catch(resourceError)).shown.map(toResource),
+    }),
   });
   const facts = { title: 'Artifacts', description: 'Data that code has stored with artifacts.save(NAME, VALUE).' };
-  server.registerResource('artifacts', template, facts, async (uri) => ({
-    contents: [await readResource(backend, uri.href)],
+  server.registerResource('artifacts', template, facts, async (uri, _variables, context) => ({
+    contents: [await readResource(backend, uri.href, context)],
   }));
 }
 
-async function readResource(backend: McpBackend, uri: string) {
+async function readResource(backend: McpBackend, uri: string, context: ServerContext) {
   const name = nameIn(uri);
   try {
+    using _call = backend.limits.begin(callerOf(context));
     const { artifacts } = await backend.namespaces();
-    // Checked before loading, because loaded content must be read.
-    checkReadable(await artifacts.get(name));
+    const { size } = await artifacts.get(name);
+    checkReadable(name, size);
+    using _memory = await backend.limits.reserve(callerOf(context), size * RESOURCE_COPIES, context.mcpReq.signal);
     const { info, chunks } = await artifacts.load(name);
     const parts: Uint8Array[] = [];
+    // Closed by this loop, also if it throws.
     for await (const chunk of chunks) {
-      // Another artifact may have replaced it.
-      checkReadable(info);
+      if (info.size > size) throw replaced(name);
       parts.push(chunk);
     }
     const bytes = Buffer.concat(parts);
@@ -134,11 +157,15 @@ function resourceError(error: unknown): never {
   throw new ProtocolError(ProtocolErrorCode.InternalError, `${error.code}: ${error.message} ${error.advice}`);
 }
 
-function checkReadable({ name, size }: ArtifactInfo): void {
+function checkReadable(name: string, size: number): void {
   if (size <= MAX_RESOURCE_BYTES) return;
   const instead = `Use run_code: artifacts.load(${JSON.stringify(name)}), and print the part you need.`;
   const message = `${name} has ${size} bytes; the limit for resources is ${MAX_RESOURCE_BYTES} bytes. ${instead}`;
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}
+
+function replaced(name: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InternalError, `${name} has just been replaced: read it again.`);
 }
 
 function nameIn(uri: string): string {
@@ -158,14 +185,14 @@ function decode(bytes: Buffer): string | undefined {
   }
 }
 
-function toResource({ name, mediaType, size, description, updatedAt }: ArtifactInfo): Resource {
+function toResource({ name, mediaType, size, description, updatedAt }: ListedArtifact): Resource {
   return {
     uri: uriOf(name),
     name,
     title: name,
     mimeType: mediaType,
     size,
-    description: description === '' ? undefined : truncateDescription(description),
+    description: description === '' ? undefined : description,
     annotations: { lastModified: new Date(updatedAt).toISOString() },
   };
 }

@@ -15,6 +15,7 @@ import { CallProgress } from './run-code.ts';
 import {
   AgentKeyArgument,
   asToolResult,
+  firstEntries,
   Limit,
   listResult,
   READ_ONLY,
@@ -42,8 +43,8 @@ export function registerDeps(context: ToolContext): void {
       outputSchema: z.object({ deps: z.array(z.string()) }),
       annotations: READ_ONLY,
     },
-    () =>
-      asToolResult(backend, async () => {
+    (_none, context) =>
+      asToolResult(backend, context, async () => {
         const deps = [...(await (await backend.namespaces()).deps.list())];
         return listResult(deps, 'No packages are configured.', { deps });
       }),
@@ -93,7 +94,7 @@ function changeDeps(
   context: ServerContext,
   work: (session: SessionApi, options: WorkOptions) => Promise<DepsResult>,
 ): Promise<CallToolResult> {
-  return asToolResult(backend, async () => {
+  return asToolResult(backend, context, async () => {
     using progress = new CallProgress(context);
     const { signal } = context.mcpReq;
     const session = await backend.session(agentKey, signal);
@@ -139,13 +140,17 @@ export function registerSkills({ server, backend }: ToolContext): void {
       outputSchema: Skills,
       annotations: READ_ONLY,
     },
-    () =>
-      asToolResult(backend, async () => {
+    (_none, context) =>
+      asToolResult(backend, context, async () => {
         const api = await skills();
         const [all, broken] = await Promise.all([api.list(), api.problems()]);
-        const problems = broken.map(({ name, reason }) => `${name}: ${reason}`);
-        const summaries = all.map(toSkillSummary);
-        const lines = [...summaries.map(toLine), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        const problems = firstEntries(broken.values().map(({ name, reason }) => `${name}: ${reason}`));
+        const summaries = firstEntries(all.values().map(toSkillSummary));
+        const lines = [
+          ...summaries.map(toLine),
+          ...moreLine(all.length - summaries.length, 'skills', 'search_skills'),
+          ...problems.map((problem) => `[cannot be used] ${problem}`),
+        ];
         return listResult(lines, 'There are no skills.', { skills: summaries, problems });
       }),
   );
@@ -158,9 +163,9 @@ export function registerSkills({ server, backend }: ToolContext): void {
       outputSchema: Skills,
       annotations: READ_ONLY,
     },
-    ({ query, limit }) =>
-      asToolResult(backend, async () => {
-        const found = (await (await skills()).search(query, { limit })).map(toSkillSummary);
+    ({ query, limit }, context) =>
+      asToolResult(backend, context, async () => {
+        const found = firstEntries((await (await skills()).search(query, { limit })).values().map(toSkillSummary));
         return listResult(found.map(toLine), 'No skill matches.', { skills: found });
       }),
   );
@@ -183,8 +188,8 @@ export function registerSkills({ server, backend }: ToolContext): void {
       outputSchema: Skill,
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     },
-    ({ name, source, description, replace }) =>
-      asToolResult(backend, async () => {
+    ({ name, source, description, replace }, context) =>
+      asToolResult(backend, context, async () => {
         const skill = { name, source, description };
         const created = toSkillSummary(await (await skills()).create(skill, { replace }));
         return textResult(`Created ${toLine(created)}`, { structuredContent: created });
@@ -198,12 +203,17 @@ export function registerSkills({ server, backend }: ToolContext): void {
       inputSchema: z.strictObject({ name: Name }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     },
-    ({ name }) =>
-      asToolResult(backend, async () => {
+    ({ name }, context) =>
+      asToolResult(backend, context, async () => {
         await (await skills()).delete(name);
         return textResult(`Deleted the skill ${name}.`);
       }),
   );
+}
+
+/** No line if the list is complete. */
+function moreLine(count: number, what: string, search: string): string[] {
+  return count === 0 ? [] : [`[${count} more ${what} are not shown: use ${search}]`];
 }
 
 type SkillSummary = z.infer<typeof Skill>;
@@ -241,13 +251,17 @@ export function registerTools({ server, backend }: ToolContext): void {
       outputSchema: Tools,
       annotations: READ_ONLY,
     },
-    () =>
-      asToolResult(backend, async () => {
+    (_none, context) =>
+      asToolResult(backend, context, async () => {
         const { tools } = await backend.namespaces();
         const [all, broken] = await Promise.all([tools.list(), tools.problems()]);
-        const problems = broken.map(({ message }) => message);
-        const summaries = all.map(toToolSummary);
-        const lines = [...summaries.flatMap(toLines), ...problems.map((problem) => `[cannot be used] ${problem}`)];
+        const problems = firstEntries(broken.values().map(({ message }) => message));
+        const summaries = firstEntries(all.values().map(toToolSummary));
+        const lines = [
+          ...summaries.flatMap(toLines),
+          ...moreLine(all.length - summaries.length, 'tools', 'search_tools'),
+          ...problems.map((problem) => `[cannot be used] ${problem}`),
+        ];
         return listResult(lines, 'There are no tools.', { tools: summaries, problems });
       }),
   );
@@ -260,9 +274,10 @@ export function registerTools({ server, backend }: ToolContext): void {
       outputSchema: Tools,
       annotations: READ_ONLY,
     },
-    ({ query, limit }) =>
-      asToolResult(backend, async () => {
-        const found = (await (await backend.namespaces()).tools.search(query, { limit })).map(toToolSummary);
+    ({ query, limit }, context) =>
+      asToolResult(backend, context, async () => {
+        const { tools } = await backend.namespaces();
+        const found = firstEntries((await tools.search(query, { limit })).values().map(toToolSummary));
         return listResult(found.flatMap(toLines), 'No tool matches.', { tools: found });
       }),
   );

@@ -13,7 +13,7 @@ import { z } from 'zod';
 import { messageOf } from '../../lib/values.ts';
 import { type Elicitation, parseElicitation } from '../elicitation.ts';
 import type { CallClient, ExecutionsAwaitingAnswer, McpExecution } from '../mcp-executions.ts';
-import { AgentKeyArgument, asToolResult, type ToolContext, textResult } from './tool-context.ts';
+import { AgentKeyArgument, asToolResult, callerOf, type ToolContext, textResult } from './tool-context.ts';
 
 /** What a model would otherwise learn only from errors. */
 const WASM_NOTE =
@@ -50,7 +50,7 @@ export function registerRunCode({ server, backend }: ToolContext, era: ProtocolE
     'run_code',
     { title: 'Run Python code', description, inputSchema, annotations },
     ({ code, agent_key, timeout, transaction }, context) =>
-      asToolResult(backend, async () => {
+      asToolResult(backend, context, async () => {
         using call = new RunCodeCall(context, server, { era, pending: backend.pending });
         const resumed = call.takeResumed();
         if (resumed === 'unknown') {
@@ -122,7 +122,7 @@ class RunCodeCall implements CallClient, Disposable {
       else {
         // The call ends here, and with it its progress.
         await this.#progress.flush();
-        const requestState = this.#pending.add({ execution, elicitation });
+        const requestState = this.#pending.add({ execution, elicitation, userId: callerOf(this.#context) });
         return inputRequired({
           inputRequests: { [ELICITATION_KEY]: inputRequired.elicit(elicitation.form) },
           requestState,

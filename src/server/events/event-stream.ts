@@ -22,10 +22,10 @@ interface EventStreamSource {
 }
 
 export function readEvents(source: EventStreamSource, options: EventStreamOptions): AsyncIterableIterator<StreamItem> {
-  return new EventReader(source, options);
+  return new EventIterator(source, options);
 }
 
-interface EventPage {
+interface PageInProgress {
   readonly after: number;
   readonly events: AsyncGenerator<SessionEvent, void, undefined>;
 }
@@ -37,14 +37,14 @@ const DONE: Step = { done: true, value: undefined };
  * An iterator and not a generator, and one call for each step: a generator and a loop keep their last event in memory while
  * they wait, and thousands of readers may wait.
  */
-class EventReader implements AsyncIterableIterator<StreamItem> {
+class EventIterator implements AsyncIterableIterator<StreamItem> {
   readonly #source: EventStreamSource;
   readonly #options: EventStreamOptions;
   readonly #open = new DisposableStack();
   #hasBegun = false;
   #isOver = false;
   #position: number;
-  #page: EventPage | undefined;
+  #page: PageInProgress | undefined;
   /** The next event, if the events before it were deleted. */
   #next: SessionEvent | undefined;
   #wake: () => void = () => {};
@@ -116,7 +116,7 @@ class EventReader implements AsyncIterableIterator<StreamItem> {
     return undefined;
   }
 
-  async #readPage({ after, events }: EventPage): Promise<Step | undefined> {
+  async #readPage({ after, events }: PageInProgress): Promise<Step | undefined> {
     const { done, value: event } = await events.next();
     if (this.#isDone) return DONE;
     if (!done) {
@@ -154,18 +154,18 @@ class EventReader implements AsyncIterableIterator<StreamItem> {
   }
 }
 
-function isEndOf(event: SessionEvent, { execution, turn }: EventFilter): boolean {
+function isEndOf(event: SessionEvent, { execution, turn }: ExecutionOrTurn): boolean {
   if (execution !== undefined && isExecutionEnd(event) && event.execution === execution) return true;
   return turn !== undefined && event.type === 'turn_ended' && event.turn === turn;
 }
 
-interface EventFilter {
+interface ExecutionOrTurn {
   readonly execution?: string | undefined;
   readonly turn?: string | undefined;
 }
 
 /** Whether it belongs to the execution or turn of the filter. */
-export function matchesFilter(event: SessionEvent, { execution, turn }: EventFilter): boolean {
+export function matchesFilter(event: SessionEvent, { execution, turn }: ExecutionOrTurn): boolean {
   return (execution === undefined || isPartOf(event, execution)) && (turn === undefined || isOfTurn(event, turn));
 }
 
@@ -186,7 +186,7 @@ async function* pageAfter(
 ): AsyncGenerator<SessionEvent, void, undefined> {
   // A reader that waits for room holds nothing.
   using page = await memory?.reserve(PAGE_BYTES, signal);
-  if (signal?.aborted) return;
+  if (memory && !page) return;
   const live = writer.recent.after(seq);
   // Only up to the newest durable event.
   const limit = Math.min(PAGE_EVENTS, writer.state.last - seq);

@@ -55,15 +55,6 @@ export async function readJson(request: Request, limitBytes: number, hold: ByteR
   }
 }
 
-/** Returns the same request after checking that its JSON is cheap to parse. */
-export async function checkedRequest(request: Request, limitBytes: number, hold: ByteReservation): Promise<Request> {
-  const { url, method, headers, signal } = request;
-  if (method !== 'POST') return request;
-  const body = await readBytes(request, limitBytes, hold);
-  await checkCheapToParse(body);
-  return new Request(url, { method, headers, signal, body });
-}
-
 /** The chunks of an upload. Admits the announced length at the start, or each part if no length was announced. */
 export async function uploadedChunks(
   incoming: IncomingMessage,

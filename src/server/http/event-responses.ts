@@ -61,12 +61,12 @@ export function streamUntilGone(
   });
 }
 
-interface EventFilter extends Pick<ResponseOptions, 'after' | 'execution' | 'turn'> {
+interface ReadOptions extends Pick<ResponseOptions, 'after' | 'execution' | 'turn'> {
   readonly memory: UnreadData;
   readonly signal: AbortSignal;
 }
 
-function eventsFrom(session: ServerSession, { after, ...filter }: EventFilter): AsyncIterator<StreamItem> {
+function eventsFrom(session: ServerSession, { after, ...filter }: ReadOptions): AsyncIterator<StreamItem> {
   let events: AsyncIterator<StreamItem> | undefined;
   return {
     next: async () => {

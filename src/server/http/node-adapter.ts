@@ -26,16 +26,19 @@ import { errorResponse } from './error-response.ts';
 import { limitPartialMessages } from './partial-messages.ts';
 import type { ListenerKind, RequestBindings, Upgrade } from './server-context.ts';
 
-interface NodeServerOptions {
-  readonly listener: ListenerKind;
-  readonly fetch: Fetch;
-  /** The largest frame a client may send. */
-  readonly frameLimitBytes: number;
+interface SendOptions {
   /** How long a client may go without reading from a response. */
   readonly slowClientTimeoutMs: number;
   readonly unread: UnreadLimit;
   /** Called when a client is cut off because it did not read. */
   readonly onSlow: () => void;
+}
+
+interface NodeServerOptions extends SendOptions {
+  readonly listener: ListenerKind;
+  readonly fetch: Fetch;
+  /** The largest frame a client may send. */
+  readonly frameLimitBytes: number;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
   /** Called with errors that the app did not catch. */
   readonly onError: (error: unknown) => void;
@@ -48,14 +51,13 @@ const KEEP_ALIVE_MS = 65_000;
 
 export function createNodeServer(parts: NodeServerOptions): Server {
   const { listener, fetch, frameLimitBytes, tls, onError } = parts;
-  const readers = new ResponseReaders(parts);
+  const sender = new ResponseSender(parts);
   const onRequest = getRequestListener(
     async (request, { incoming: given, outgoing }) => {
       const incoming = given as IncomingMessage;
       const bindings: RequestBindings = { incoming, socket: incoming.socket, listener };
       const response = await fetch(request, bindings);
-      const reader = readers.of(outgoing as ServerResponse, bindings.userId);
-      return sendText(response, reader) || sendStream(response, reader) ? RESPONSE_ALREADY_SENT : response;
+      return sender.send(response, outgoing as ServerResponse, bindings.userId);
     },
     {
       overrideGlobalObjects: false,
@@ -129,75 +131,70 @@ async function refuse(socket: Duplex, response: Response): Promise<void> {
 
 /** Fits into a connection's buffers at once. */
 const SMALL_RESPONSE_BYTES = 64 * 1024;
-/** What a download of any length holds in memory: the piece being sent, and the next one. */
-const DOWNLOAD_BYTES = 2 * 1024 * 1024;
 
 /** The client of a response. */
-interface ResponseReader {
+interface ResponseClient {
   readonly outgoing: ServerResponse;
-  /** Counts these bytes until the response is sent. */
-  readonly hold: (bytes: number) => void;
-  /** Counts a response of any length. */
-  readonly openStream: () => UnreadData;
+  /** Counts what it has not read. */
+  readonly open: () => UnreadData;
+  /** Counts a text, which is in memory already. */
+  readonly hold: (bytes: number) => UnreadData;
   /** While reading is expected, a client that takes nothing for too long is cut off. */
   readonly expectReading: (expected: boolean) => void;
 }
 
-/** Tracks the clients of all responses. */
-class ResponseReaders {
-  readonly #limits: Pick<NodeServerOptions, 'slowClientTimeoutMs' | 'onSlow'>;
-  readonly #unread: UnreadLimit;
+/** Sends responses, and counts what their clients have not read. */
+export class ResponseSender {
+  readonly #options: SendOptions;
 
-  constructor({ slowClientTimeoutMs, onSlow, unread }: NodeServerOptions) {
-    this.#limits = { slowClientTimeoutMs, onSlow };
-    this.#unread = unread;
+  constructor(options: SendOptions) {
+    this.#options = options;
   }
 
-  of(outgoing: ServerResponse, userId = ''): ResponseReader {
-    const { slowClientTimeoutMs, onSlow } = this.#limits;
+  /** Returns what the request listener must return. */
+  send(response: Response, outgoing: ServerResponse, userId = ''): Response {
+    const client = this.#clientOf(outgoing, userId);
+    return sendText(response, client) || sendStream(response, client) ? RESPONSE_ALREADY_SENT : response;
+  }
+
+  #clientOf(outgoing: ServerResponse, userId: string): ResponseClient {
+    const { slowClientTimeoutMs, onSlow, unread } = this.#options;
     const cut = () => {
       onSlow();
       outgoing.destroy();
     };
-    const hold = (bytes: number) => {
-      if (outgoing.destroyed) return;
-      const held = this.#unread.hold(userId, bytes, cut);
-      outgoing.once('close', () => held[Symbol.dispose]()).on('timeout', cut);
-    };
-    const openStream = () => {
-      const data = this.#unread.open(userId, cut);
-      outgoing.once('close', () => data[Symbol.dispose]());
+    const untilClosed = (data: UnreadData) => {
+      if (outgoing.destroyed) data[Symbol.dispose]();
+      else outgoing.once('close', () => data[Symbol.dispose]());
       return data;
     };
+    outgoing.on('timeout', cut);
     return {
       outgoing,
-      hold,
-      openStream,
+      open: () => untilClosed(unread.open(userId, cut)),
+      hold: (bytes) => untilClosed(unread.hold(userId, bytes, cut)),
       expectReading: (expected) => void outgoing.setTimeout(expected ? slowClientTimeoutMs : 0),
     };
   }
 }
 
 /** Returns false, and sends nothing, if the response is not a text. */
-function sendText(response: Response, { outgoing, hold, expectReading }: ResponseReader): boolean {
+function sendText(response: Response, { outgoing, hold, expectReading }: ResponseClient): boolean {
   const text = textOf(response);
   if (text === undefined) return false;
   const bytes = jsonBytes(text);
   outgoing.writeHead(response.status, { 'content-length': bytes, ...outgoingHeaders(response) });
-  if (bytes > SMALL_RESPONSE_BYTES) {
-    hold(bytes);
-    expectReading(true);
-  }
-  if (typeof text === 'string') outgoing.end(text);
-  else {
-    for (const piece of text) outgoing.write(piece);
-    outgoing.end();
-  }
+  const unread = bytes > SMALL_RESPONSE_BYTES ? hold(bytes) : undefined;
+  if (unread) expectReading(true);
+  const pieces = typeof text === 'string' ? [text] : text;
+  for (const piece of pieces) outgoing.write(piece, () => unread?.resize(outgoing.writableLength));
+  outgoing.end();
   return true;
 }
 
 /** Returns false if there is no body. A client that disconnects, even before this, ends the stream: it may hold files open. */
-function sendStream(response: Response, { outgoing, ...client }: ResponseReader): boolean {
+function sendStream(response: Response, client: ResponseClient): boolean {
+  const { outgoing } = client;
   const reader = response.body?.getReader();
   if (!reader) return false;
   const cancel = () => void reader.cancel().catch(() => {}); // the client has gone
@@ -206,22 +203,22 @@ function sendStream(response: Response, { outgoing, ...client }: ResponseReader)
     outgoing.once('close', cancel);
     outgoing.writeHead(response.status, outgoingHeaders(response));
     outgoing.flushHeaders();
-    // Streams without a length handle slow clients themselves.
-    const bytes = Number(response.headers.get('content-length') ?? 0);
-    const isDownload = bytes > SMALL_RESPONSE_BYTES;
-    if (isDownload) client.hold(Math.min(bytes, DOWNLOAD_BYTES));
-    const unread = isDownload ? undefined : client.openStream();
-    void pump(reader, outgoing, { unread, expectReading: isDownload ? client.expectReading : () => {} });
+    const isDownload = Number(response.headers.get('content-length') ?? 0) > SMALL_RESPONSE_BYTES;
+    void pump(reader, client, isDownload);
   }
   return true;
 }
 
 async function pump(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  outgoing: ServerResponse,
-  { unread, expectReading }: Pick<ResponseReader, 'expectReading'> & { readonly unread: UnreadData | undefined },
+  { outgoing, open, ...client }: ResponseClient,
+  isDownload: boolean,
 ): Promise<void> {
-  const count = () => unread?.resize(outgoing.writableLength);
+  const unread = open();
+  // The next piece of a download is in memory, too.
+  const count = () => unread.resize(outgoing.writableLength * (isDownload ? 2 : 1));
+  // Streams without a length handle slow clients themselves.
+  const expectReading = isDownload ? client.expectReading : () => {};
   /** False at the end. A loop over pieces would keep the last one in memory while it waits. */
   const sendNext = async (): Promise<boolean> => {
     const { done, value } = await reader.read();
@@ -232,7 +229,7 @@ async function pump(
       sent.resolve();
     });
     count();
-    if (isBelowMark && (outgoing.writableLength === 0 || !unread?.isFull)) return true;
+    if (isBelowMark && (outgoing.writableLength === 0 || !unread.isFull)) return true;
     expectReading(true);
     await untilClosed(outgoing, sent.promise);
     // The server itself may need time for the next piece.

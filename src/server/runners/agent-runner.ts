@@ -239,7 +239,7 @@ export interface AgentRunnerParts {
   readonly settings: RunnerSettings;
   readonly tokens: SessionTokens;
   readonly open: OpenRunnerEnvironment;
-  readonly sockets: Pick<RunnerListenerParts, 'folder' | 'models'>;
+  readonly sockets: Pick<RunnerListenerParts, 'folder' | 'models' | 'unread'>;
   readonly mcp: (spec: RunnerSpec) => RunnerListenerParts['mcp'];
   readonly keyFor?: RunnerConnectionParts['keyFor'];
   /** Why the gateway refused the last call of a turn. */

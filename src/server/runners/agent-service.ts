@@ -15,6 +15,7 @@ import type { ModelService } from '../gateway/model-service.ts';
 import type { McpEndpoints } from '../mcp-endpoints.ts';
 import { drainingError } from '../server-control.ts';
 import type { RunTurn, TurnRunner } from '../turns/session-turns.ts';
+import type { UnreadLimit } from '../unread-limit.ts';
 import type { AgentRunnerParts } from './agent-runner.ts';
 import type { RunnerConnectionParts } from './runner-connection.ts';
 import {
@@ -47,6 +48,7 @@ interface AgentServiceParts {
   readonly config: Pick<ServerConfig, 'dataDir' | 'runners'>;
   readonly access: Pick<AccessControl, 'sessionTokens' | 'audit'>;
   readonly models: ModelService;
+  readonly unread: UnreadLimit;
   readonly log: Logger;
 }
 
@@ -62,7 +64,7 @@ export class AgentService implements TurnRunner, AsyncDisposable {
   #endpoints: McpEndpoints | undefined;
 
   constructor(parts: AgentServiceParts, { runners, programs = {}, openEnvironment, run, onPool }: AgentOptions = {}) {
-    const { access, models, log, config } = parts;
+    const { access, models, log, config, unread } = parts;
     const { dataDir } = config;
     const settings = { ...runnerTimes, ...config.runners, ...runners };
     this.#access = access;
@@ -77,13 +79,13 @@ export class AgentService implements TurnRunner, AsyncDisposable {
       settings,
       tokens: access.sessionTokens,
       open: openEnvironment ?? runnerEnvironmentOpener(installed),
-      sockets: { folder: this.#folder, models: models.gateway.handle },
+      sockets: { folder: this.#folder, models: models.gateway.handle, unread },
       mcp:
         ({ info }) =>
-        async (request) => {
+        async (request, { userId }, hold) => {
           if (!this.#endpoints) throw drainingError();
-          const endpoint = await this.#endpoints.of(info, (line) => log.warn({ line, session: info.id }, 'mcp'));
-          return await endpoint.fetch(request);
+          const warn = (line: string) => log.warn({ line, session: info.id }, 'mcp');
+          return await this.#endpoints.answer({ info, request, userId, hold, log: warn });
         },
       keyFor: keysOf(models),
       refusalOf: (turn) => models.gateway.refused.take(turn),

@@ -1,17 +1,29 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { CellaError } from '../../protocol/errors.ts';
+import { readMessage } from '../mcp-endpoints.ts';
+import { UnreadLimit } from '../unread-limit.ts';
 import { RunnerListener } from './runner-listener.ts';
 
 const binding = { session: 'ses_0000000000000001', runner: 'rnr_one' };
 
 const PIECE = 1024 * 1024;
 
-async function open() {
+const UNREAD = 8 * PIECE;
+
+type Mcp = Parameters<typeof RunnerListener.open>[0]['mcp'];
+const echo: Mcp = async (asked, { session }, hold) => {
+  const message = await readMessage(asked, hold);
+  return new Response(`mcp for ${session}${message === undefined ? '' : ` of ${String(message).length}`}`);
+};
+
+async function open(mcp = echo) {
   const folder = mkdtempSync(join(tmpdir(), 'cella-test-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const gate = await RunnerListener.open({
@@ -29,7 +41,8 @@ async function open() {
       response.end(`model for ${runner}`);
       return true;
     },
-    mcp: async (message, as) => new Response(`mcp for ${as.session}${await message.text()}`),
+    mcp,
+    unread: new UnreadLimit(UNREAD),
     onError: (error) => expect.unreachable(String(error)),
   });
   onTestFinished(() => gate[Symbol.asyncDispose]());
@@ -49,8 +62,11 @@ async function ask(gate: RunnerListener, path: string, token?: string, bytes?: n
   asked.on('error', reject);
   asked.on('response', async (answer) => resolve({ status: answer.statusCode, body: await text(answer) }));
   // Without a length: in pieces.
-  for (let left = bytes ?? 0; left > 0; left -= PIECE) asked.write(Buffer.alloc(Math.min(left, PIECE)));
-  asked.end();
+  for (let left = (bytes ?? 0) - 2; left > 0; left -= PIECE) {
+    if (left === (bytes ?? 0) - 2) asked.write('"');
+    asked.write(Buffer.alloc(Math.min(left, PIECE), 'x'));
+  }
+  asked.end(bytes === undefined ? undefined : '"');
   return await promise;
 }
 
@@ -92,10 +108,10 @@ function begun(gate: RunnerListener, bytes: number) {
 
 test('messages that never end wait at a total of bytes, and free it when they disconnect', async () => {
   const gate = await open();
-  const all = Array.from({ length: 6 }, () => begun(gate, 15 * PIECE));
+  const all = Array.from({ length: 20 }, () => begun(gate, 3.9 * PIECE));
   expect(await Promise.race(all.map(({ answered }) => answered))).toBe(429);
   for (const { leave } of all) leave();
-  await expect.poll(async () => (await ask(gate, '/mcp', 'cst_good', 16 * PIECE)).status).toBe(200);
+  await expect.poll(async () => (await ask(gate, '/mcp', 'cst_good', 4 * PIECE)).status).toBe(200);
 });
 
 test('a message of 300,000 parts is not forwarded', async () => {
@@ -112,10 +128,34 @@ test('a message of 300,000 parts is not forwarded', async () => {
 
 test('a message without a length is read only up to the limit', async () => {
   const gate = await open();
-  const { status, body } = await ask(gate, '/mcp', 'cst_good', 16 * PIECE);
-  expect([status, body.length]).toEqual([200, `mcp for ${binding.session}`.length + 16 * PIECE]);
-  expect(await ask(gate, '/mcp', 'cst_good', 16 * PIECE + 1)).toMatchObject({
+  const answered = { status: 200, body: `mcp for ${binding.session} of ${4 * PIECE - 2}` };
+  expect(await ask(gate, '/mcp', 'cst_good', 4 * PIECE)).toEqual(answered);
+  expect(await ask(gate, '/mcp', 'cst_good', 4 * PIECE + 1)).toMatchObject({
     status: 413,
     body: expect.stringContaining('TOO_LARGE'),
   });
+});
+
+test('answers that a runner does not read take a limited part of the memory, and others can be read', async () => {
+  const { promise: sixCut, resolve } = Promise.withResolvers<void>();
+  let cut = 0;
+  // In one piece, as results of MCP calls are sent.
+  const large = (isWhole: boolean) =>
+    new ReadableStream({
+      start: (controller) => {
+        controller.enqueue(Buffer.alloc(UNREAD / 2));
+        if (isWhole) controller.close();
+      },
+      cancel: () => void (++cut === 6 && resolve()),
+    });
+  const gate = await open(async ({ url }) => new Response(large(url.endsWith('whole'))));
+  for (let n = 0; n < 8; n++) {
+    const socket = connect(join(gate.folder, 'socket')).on('error', () => {}); // it is cut off
+    onTestFinished(() => void socket.destroy());
+    socket.write('GET /mcp HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer cst_good\r\n\r\n');
+    await once(socket, 'data');
+    socket.pause();
+  }
+  await sixCut;
+  expect((await ask(gate, '/mcp?whole', 'cst_good')).body).toHaveLength(UNREAD / 2);
 });

@@ -10,18 +10,19 @@ import { getRequestListener } from '@hono/node-server';
 import { CellaError } from '../../protocol/errors.ts';
 import { listenInGateway, makeGatewayFolder } from '../../sandbox/mount-points.ts';
 import type { SessionTokens, TokenBinding } from '../access/session-tokens.ts';
-import { checkedRequest } from '../http/bodies.ts';
 import { errorResponse, toCellaError } from '../http/error-response.ts';
-import { ByteLimit } from '../request-limits.ts';
+import { ResponseSender } from '../http/node-adapter.ts';
+import { ByteLimit, type ByteReservation } from '../request-limits.ts';
+import type { UnreadLimit } from '../unread-limit.ts';
 
 const MCP_PATH = '/mcp';
 /** Per runner. An agent and its subagents have only a few requests open. */
 const MOST_CONNECTIONS = 256;
 const HEADERS_TIMEOUT_MS = 30_000;
-/** The limit of one message to the MCP server. */
-const MOST_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** The limit of all such messages together. */
-const MOST_HELD_BYTES = 4 * MOST_MESSAGE_BYTES;
+/** The limit of all unfinished messages to the MCP server together. */
+const MOST_HELD_BYTES = 64 * 1024 * 1024;
+/** How long a runner may go without reading from a response. */
+const SLOW_RUNNER_MS = 30_000;
 
 /** The session and runner that the socket belongs to. */
 type RunnerBinding = Pick<TokenBinding, 'session' | 'runner'>;
@@ -42,7 +43,9 @@ export interface RunnerListenerParts {
   readonly tokens: Pick<SessionTokens, 'check'>;
   readonly models: ModelCalls;
   /** The session's own MCP server. */
-  readonly mcp: (request: Request, as: TokenBinding) => Promise<Response>;
+  readonly mcp: (request: Request, as: TokenBinding, hold: ByteReservation) => Promise<Response>;
+  /** What clients have not read. */
+  readonly unread: UnreadLimit;
   readonly onError: (error: unknown) => void;
   /** Called for an invalid token. */
   readonly refused?: ((error: CellaError) => void) | undefined;
@@ -100,14 +103,18 @@ export class RunnerListener implements AsyncDisposable {
   }
 
   #listener(): RequestListener {
-    const { models, binding, hasNetwork, onError } = this.#parts;
-    const mcp = getRequestListener((request) => this.#mcp(request), {
-      overrideGlobalObjects: false,
-      errorHandler: (error) => {
-        onError(error);
-        return new Response(null, { status: 400 });
+    const { models, binding, hasNetwork, unread, onError } = this.#parts;
+    const sender = new ResponseSender({ unread, slowClientTimeoutMs: SLOW_RUNNER_MS, onSlow: () => {} });
+    const mcp = getRequestListener(
+      async (request, { outgoing }) => await this.#mcp(request, outgoing as ServerResponse, sender),
+      {
+        overrideGlobalObjects: false,
+        errorHandler: (error) => {
+          onError(error);
+          return new Response(null, { status: 400 });
+        },
       },
-    });
+    );
     return (request, response) => {
       const [path] = (request.url ?? '').split('?');
       if (path === MCP_PATH) void mcp(request, response);
@@ -116,12 +123,13 @@ export class RunnerListener implements AsyncDisposable {
     };
   }
 
-  async #mcp(request: Request): Promise<Response> {
+  async #mcp(request: Request, outgoing: ServerResponse, sender: ResponseSender): Promise<Response> {
     const { tokens, binding, mcp } = this.#parts;
+    const hold = this.#held.reserve(binding.runner);
+    outgoing.once('close', () => hold[Symbol.dispose]());
     try {
       const as = await tokens.check(tokenIn(request), binding);
-      using held = this.#held.reserve(binding.runner);
-      return await mcp(await checkedRequest(request, MOST_MESSAGE_BYTES, held), as);
+      return sender.send(await mcp(request, as, hold), outgoing, as.userId);
     } catch (error) {
       const known = toCellaError(error, '-');
       if (known.code === 'INTERNAL') this.#parts.onError(error);

@@ -110,7 +110,8 @@ export async function bodies(): Promise<Target> {
   const { ForwardSigner } = await import('../../../src/server/cluster/forward-signer.ts');
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
-  const { checkedRequest } = await import('../../../src/server/http/bodies.ts');
+  const { readJson } = await import('../../../src/server/http/bodies.ts');
+  const { checkMessage } = await import('../../../src/server/mcp-endpoints.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
   const signer = new ForwardSigner('secret');
@@ -127,8 +128,9 @@ export async function bodies(): Promise<Target> {
       },
       {
         file: 'server/http/bodies.ts',
-        functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge', 'checkedRequest', 'checkCheapToParse'],
+        functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge', 'checkCheapToParse'],
       },
+      { file: 'server/mcp-endpoints.ts', functions: ['checkMessage'] },
       { file: 'server/access/secrets.ts', functions: ['parse', 'parseToken', 'parseSessionToken'] },
       { file: 'server/cluster/forward-signer.ts' },
       { file: 'environments/files/glob.ts' },
@@ -186,11 +188,15 @@ export async function bodies(): Promise<Target> {
       );
       const context = contextOf(request, { path, query, body });
       try {
-        TerminalClientFrame.safeParse(tryJson(sent));
+        const json = tryJson(sent);
+        TerminalClientFrame.safeParse(json);
+        for (const params of [json, { _meta: body.toString() }]) {
+          for (const id of [1, sent.toString()]) refusalOf(() => checkMessage({ method: 'ping', id, params }));
+        }
+        checkMessage(json);
         if (isLarge) {
           const asked = new Request('http://a/mcp', { method: 'POST', body: Uint8Array.from(body) });
-          const checked = await checkedRequest(asked, rules.limitBytes, room());
-          if (!Buffer.from(await checked.arrayBuffer()).equals(body)) throw new Error('a body that changes on its way');
+          checkMessage(await readJson(asked, rules.limitBytes, room()));
         }
         const found = routes.find(({ method, shape }) => method === request.method && shape.test(path));
         if (found) {
@@ -208,6 +214,17 @@ export async function bodies(): Promise<Target> {
       }
     },
   };
+}
+
+/** Other errors are thrown. */
+function refusalOf(check: () => void): string | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'CellaError') return error.message;
+    throw error;
+  }
 }
 
 function tryJson(body: Buffer): unknown {

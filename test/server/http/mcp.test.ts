@@ -17,11 +17,16 @@ beforeAll(async () => {
   });
 });
 
-async function connected(session: string, era: 'legacy' | 'modern', token = server.token): Promise<Client> {
+async function connected(
+  session: string,
+  era: 'legacy' | 'modern',
+  token = server.token,
+  at = server,
+): Promise<Client> {
   const versionNegotiation = { mode: era === 'legacy' ? ('legacy' as const) : { pin: '2026-07-28' } };
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation });
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
-  const url = new URL(`/v1/sessions/${session}/mcp`, server.url);
+  const url = new URL(`/v1/sessions/${session}/mcp`, at.url);
   await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
   return client;
 }
@@ -63,6 +68,64 @@ it('a message of 300,000 parts is refused before it is parsed', async () => {
   parse.mockRestore();
   expect(answered.status).toBe(413);
   expect(longest).toBeLessThan(100_000);
+});
+
+describe('a message that the SDK would keep until it is answered', () => {
+  const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  it.each([
+    ['is one of a batch', [ping, { ...ping, id: 2 }], 'Batches of messages are not supported'],
+    ['has a long id', { ...ping, id: 'x'.repeat(1000) }, 'id: may have at most 256 characters'],
+    ['has much beside its arguments', { ...ping, params: { _meta: { x: 'x'.repeat(100_000) } } }, 'at most 65536'],
+    ['has unknown fields', { ...ping, more: 'x'.repeat(100_000) }, 'at most 65536 characters'],
+  ])('is refused if it %s', async (_what, body, message) => {
+    const { id } = await server.session({ agentKey: 'much' });
+    const { status, json } = await server.call<{ error: { code: string; message: string } }>(
+      `POST /v1/sessions/${id}/mcp`,
+      { headers: types, body },
+    );
+    expect([status, json.error.code]).toEqual([400, 'INVALID_REQUEST']);
+    expect(json.error.message).toContain(message);
+  });
+
+  it('is refused if too many are unfinished, also those whose client has gone', async () => {
+    await using roomy = await TestServer.start({ rates: { perSecond: 1e6, burst: 1e6 } });
+    const { id } = await roomy.session({ agentKey: 'waits', queueLimit: 1000 });
+    const path = `POST /v1/sessions/${id}/mcp`;
+    const opened = await roomy.fetch(path, {
+      headers: types,
+      body: {
+        ...{ jsonrpc: '2.0', id: 0, method: 'initialize' },
+        params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+      },
+    });
+    await opened.text();
+    const headers = { ...types, 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
+    const call = (n: number, code: string, signal?: AbortSignal) =>
+      roomy.fetch(path, {
+        headers,
+        ...(signal ? { signal } : {}),
+        body: { jsonrpc: '2.0', id: n, method: 'tools/call', params: { name: 'run_code', arguments: { code } } },
+      });
+    const gone = new AbortController();
+    // The answer begins before the call ends.
+    for (let n = 1; n <= 1000; n += 50) {
+      await Promise.all(
+        Array.from({ length: 50 }, (_, at) => call(n + at, 'import time; time.sleep(600)', gone.signal)),
+      );
+    }
+    gone.abort();
+    expect(await (await call(2000, '1')).text()).toContain('RATE_LIMITED: 1000 MCP calls of this user are unfinished.');
+    expect((await roomy.call(`DELETE /v1/sessions/${id}`)).status).toBe(204);
+    const { id: next } = await roomy.session({ agentKey: 'next' });
+    const again = async () => {
+      const client = await connected(next, 'modern', roomy.token, roomy);
+      const result = await client.callTool({ name: 'run_code', arguments: { code: '6 * 7' } });
+      await client.close();
+      return textOf(result);
+    };
+    await expect.poll(again).toContain('42');
+  }, 60_000);
 });
 
 it('a server that could not be created is created for the next caller', async () => {

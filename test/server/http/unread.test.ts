@@ -136,12 +136,16 @@ interface UnreadClient extends Disposable {
   readonly readAll: () => () => Promise<number>;
 }
 
-/** One that asks, and reads nothing of what it is told but the first of it. */
-async function unread(path: string, headers: readonly string[], from = server): Promise<UnreadClient> {
+/** A client that reads only the beginning of its response. */
+async function unread(path: string, headers: readonly string[], from = server, body?: object): Promise<UnreadClient> {
   const { hostname, port, host } = new URL(from.url);
   const socket = connect(Number(port), hostname);
-  const head = [`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${from.token}`, ...headers];
-  socket.write(`${head.join('\r\n')}\r\n\r\n`);
+  const method = body ? 'POST' : 'GET';
+  const text = body ? JSON.stringify(body) : '';
+  const head = [`${method} ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${from.token}`, ...headers];
+  if (body) head.push('Content-Type: application/json', `Content-Length: ${text.length}`);
+  socket.on('error', () => {}); // it is cut off
+  socket.write(`${head.join('\r\n')}\r\n\r\n${text}`);
   const [first] = await once(socket, 'data');
   socket.pause();
   expect(String(first)).toMatch(/^HTTP\/1\.1 (101|200) /);
@@ -227,3 +231,30 @@ describe.each(['files', 'Redis'])('with %s as the storage,', (storage) => {
     60_000,
   );
 });
+
+test('resources over MCP take a limited part of the memory for clients that do not read them, and one that reads gets all', async () => {
+  await using large = await TestServer.start({ limits: { unreadBytes: 4 * MOST_UNREAD } });
+  const { id: own } = await large.session();
+  await large.run(own, 'artifacts.save("large", "x" * 4_000_000)');
+  const path = `/v1/sessions/${own}/mcp`;
+  const accept = 'application/json, text/event-stream';
+  const client = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+  const opened = await large.fetch(`POST ${path}`, {
+    headers: { 'content-type': 'application/json', accept },
+    body: { jsonrpc: '2.0', id: 0, method: 'initialize', params: client },
+  });
+  await opened.text();
+  const headers = [`Accept: ${accept}`, `Mcp-Session-Id: ${opened.headers.get('mcp-session-id')}`];
+  const read = (id: number) => {
+    const body = { jsonrpc: '2.0', id, method: 'resources/read', params: { uri: 'cella://artifacts/large' } };
+    return unread(path, headers, large, body);
+  };
+  using clients = new DisposableStack();
+  const before = held();
+  const all = Array.from({ length: CLIENTS }, async (_, n) => clients.use(await read(n + 1)));
+  expect(((await mostHeld()) - before) >> 20).toBeLessThan((4 * MOST_UNREAD + MOST_GROWTH / 2) >> 20);
+  await Promise.all(all);
+  clients.dispose();
+  using last = await read(CLIENTS + 1);
+  await until(last.readAll(), (bytes) => bytes > 4_000_000);
+}, 60_000);

@@ -7,7 +7,7 @@ import { CellaError } from '../../../protocol/errors.ts';
 import { admitExecution } from '../../quotas/user-quotas.ts';
 import { type ByteReservation, perSessionLimit } from '../../request-limits.ts';
 import type { ServerExecuteOptions } from '../../sessions/session-types.ts';
-import { checkedRequest, jsonResponse } from '../bodies.ts';
+import { jsonResponse } from '../bodies.ts';
 import { guardStream, negotiateFormat, SSE, streamEvents } from '../event-responses.ts';
 import type { Call, Handlers } from '../router.ts';
 import { abortConnection, type RequestContext, type ServerContext } from '../server-context.ts';
@@ -107,9 +107,6 @@ export function terminalHandlers(service: ServerContext): Handlers<typeof termin
 
 type McpRoute = (typeof mcpRoutes)[keyof typeof mcpRoutes];
 
-/** The limit of the MCP transport. */
-const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
-
 /** `reserveBytes` counts the memory that a request body holds. */
 export function mcpHandlers(
   service: ServerContext,
@@ -118,17 +115,13 @@ export function mcpHandlers(
   const { endpoints, closing, followers, limits } = service;
   closing.addEventListener('abort', () => endpoints.close());
 
-  const light = async (context: RequestContext) => {
-    using hold = reserveBytes(context);
-    return await checkedRequest(context.req.raw, MOST_MESSAGE_BYTES, hold);
-  };
-
   const answer = async ({ info, context, principal, reauthorize }: Call<McpRoute>): Promise<Response> => {
     using place = new DisposableStack();
     place.use(followers.enter(principal, 'sse'));
-    const log = context.get('log');
-    const endpoint = await endpoints.of(info, (line) => log.warn({ line }, 'mcp'));
-    const response = await endpoint.fetch(await light(context));
+    const hold = place.use(reserveBytes(context));
+    const { userId } = principal;
+    const log = (line: string) => context.get('log').warn({ line }, 'mcp');
+    const response = await endpoints.answer({ info, request: context.req.raw, userId, hold, log });
     const { body, headers } = response;
     if (!body || !headers.get('content-type')?.startsWith(SSE)) return new Response(body, response);
     const cut = () => abortConnection(context.env);
