@@ -76,8 +76,9 @@ export class DurableCheckpoints {
     const { limitBytes, seconds, clock } = this.#settings;
     await using writer = await this.#store.begin(this.#agentKey);
     using intake = new SegmentWriter(writer, kernel.budget, limitBytes + OVERHEAD_BYTES);
-    const { python, saved, lost, moreLost, failed } = await kernel.save({ limitBytes, seconds }, (header, bytes) =>
-      intake.take(header, bytes),
+    const { python, saved, lost, moreLost, failed } = await kernel.requests.save(
+      { limitBytes, seconds },
+      (header, bytes) => intake.take(header, bytes),
     );
     if (failed !== undefined) {
       throw new CellaError('SAVE_FAILED', `The variables of this kernel could not be saved: ${failed}.`);
@@ -107,7 +108,11 @@ export class DurableCheckpoints {
   async read(kernel: Kernel, manifest: Manifest): Promise<Omit<Resumed, 'savedAgoMs'>> {
     const damaged: LostVariable[] = [];
     const whole = await this.#withSegments(manifest);
-    const loaded = await kernel.load(manifest.python, this.#segments(whole, damaged), this.#settings.seconds * 1000);
+    const loaded = await kernel.requests.load(
+      manifest.python,
+      this.#segments(whole, damaged),
+      this.#settings.seconds * 1000,
+    );
     const restored = new Set(loaded.restored);
     // A variable may have several parts; it is listed once.
     const all = new Map([...loaded.lost, ...damaged].map((one) => [one.name, one]));

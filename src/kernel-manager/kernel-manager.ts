@@ -324,7 +324,7 @@ export class KernelManager implements SlotOwner {
   }
 
   #ask(method: string, params: Record<string, unknown>): Promise<unknown> {
-    return this.#locked(async () => (await this.#recovery.ensureRunning()).introspect(method, params));
+    return this.#locked(async () => (await this.#recovery.ensureRunning()).requests.introspect(method, params));
   }
 
   #askingKernel(id: number): Kernel {

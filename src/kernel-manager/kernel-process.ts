@@ -80,7 +80,7 @@ const HELLO_MS = 60_000;
 export async function takeSnapshot(kernel: Kernel, shared: SharedEnvironment): Promise<number> {
   const snapshot = shared.newSnapshotId();
   try {
-    await kernel.takeSnapshot(snapshot);
+    await kernel.requests.takeSnapshot(snapshot);
     return snapshot;
   } catch (error) {
     // It may have been taken before the kernel ended.

@@ -128,7 +128,7 @@ export class Recovery {
     const link = await shared.launch({ env: {}, from: { snapshot, keep: false } });
     const kernel = await this.#process.attach(link, { fromSnapshot: true });
     // Only for the notice: the code may have left objects that keep the kernel from answering.
-    const variables = await kernel.introspect('variables', {}).catch(() => []);
+    const variables = await kernel.requests.introspect('variables', {}).catch(() => []);
     const restored = listRestored(namesIn(variables));
     if (cause) kernel.announce({ recovered: { cause, savedAgoMs: 0, ...restored, lost: [] } });
     return kernel;

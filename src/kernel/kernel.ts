@@ -15,29 +15,20 @@ import { ExitCode, FRAME_COST, type Frame, FrameError, FrameType } from '../prot
 import { encodeText } from '../protocol/kernel-marshal.ts';
 import {
   type HelloPayload,
-  type LoadedPayload,
-  type PartHeader,
   parseCall,
   parseDisplay,
   parseFailed,
   parseHello,
   parseResult,
   type ResultPayload,
-  type SavedPayload,
 } from '../protocol/kernel-payloads.ts';
 import type { ProcessExit } from '../protocol/process.ts';
-import type { PyValue } from '../protocol/py-values.ts';
 import { type CallHandler, HostCalls } from './host-calls.ts';
 import { FrameQueue, KernelBudget, parsedOnce, type QueuedFrame } from './kernel-budget.ts';
 import { describeDeath, isolationError, type KernelConnection } from './kernel-connection.ts';
 import { ExecutionDeadline, type KernelExecution, type SettleResult, type StopReason } from './kernel-execution.ts';
 import { KernelOutput, newOutputMarker, type StreamName } from './kernel-output.ts';
-import {
-  KernelRequests,
-  type LoadableSegment,
-  type PendingKernelRequest,
-  type SaveSettings,
-} from './kernel-requests.ts';
+import { KernelRequests, type PendingKernelRequest } from './kernel-requests.ts';
 
 /** How long to wait for a kernel that ended before its hello to report why. */
 const DRAIN_TIMEOUT_MS = 1000;
@@ -73,6 +64,8 @@ export class Kernel {
   readonly #connection: KernelConnection;
   /** Counts the bytes that the host holds for this kernel. */
   readonly budget: KernelBudget;
+  /** Sends requests to the kernel while it is idle. */
+  readonly requests: KernelRequests;
   readonly #output: KernelOutput;
   readonly #background: KernelOptions['background'];
   readonly #executions: () => number;
@@ -80,7 +73,6 @@ export class Kernel {
   /** Attached to the first result. */
   #notice: Notice | undefined;
   readonly #hostCalls: HostCalls;
-  readonly #requests: KernelRequests;
   readonly #frames: FrameQueue;
   readonly #ready = Promise.withResolvers<HelloPayload>();
   readonly #died = Promise.withResolvers<Death>();
@@ -122,7 +114,7 @@ export class Kernel {
       asking: (waits) => (waits ? this.#deadline?.pause() : this.#deadline?.resume()),
       room: () => this.#frames.pump(),
     });
-    this.#requests = new KernelRequests(connection, {
+    this.requests = new KernelRequests(connection, {
       checkIdle: () => this.#checkIdle(),
       unanswered: () => this.#requestKill(),
       started: (request) => {
@@ -187,22 +179,6 @@ export class Kernel {
     this.#connection.control.send(FrameType.execute, execution.number, Buffer.concat([marker, payload]));
     spinBriefly(this, this.#lastEnded === undefined);
     return execution.result;
-  }
-
-  introspect(method: string, params: Record<string, unknown>): Promise<PyValue> {
-    return this.#requests.introspect(method, params);
-  }
-
-  takeSnapshot(number: number): Promise<void> {
-    return this.#requests.takeSnapshot(number);
-  }
-
-  save(settings: SaveSettings, part: (header: PartHeader, bytes: Buffer) => void): Promise<SavedPayload> {
-    return this.#requests.save(settings, part);
-  }
-
-  load(python: string, segments: AsyncIterable<LoadableSegment>, timeoutMs: number): Promise<LoadedPayload> {
-    return this.#requests.load(python, segments, timeoutMs);
   }
 
   /** Sets the notice for the first result. */
