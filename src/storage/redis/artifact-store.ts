@@ -37,11 +37,8 @@ return created
 `);
 
 const DELETE = script(`${PUBLISH_FUNCTIONS}
-local old = redis.call('HGET', KEYS[1], ARGV[1])
-if not old then return 0 end
-local content, chunks = old:match('^%S+ (%S+) (%d+) ')
-if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), tonumber(ARGV[3])) end
-return redis.call('HDEL', KEYS[1], ARGV[1])
+if delete(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) then return 1 end
+return 0
 `);
 
 /** How many to request at a time. */

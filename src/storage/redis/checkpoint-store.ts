@@ -41,12 +41,7 @@ return 'ok'
 
 /** The chunks expire if the process ends before it has removed them. */
 const DELETE = script(`${PUBLISH_FUNCTIONS}
-local value = redis.call('HGET', KEYS[1], ARGV[1])
-if not value then return false end
-redis.call('HDEL', KEYS[1], ARGV[1])
-local content, chunks = value:match('^%S+ (%S+) (%d+) ')
-if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), 60) end
-return value
+return delete(KEYS[1], ARGV[1], ARGV[2], 60)
 `);
 
 type StoredManifest =

@@ -25,7 +25,8 @@ const chunkKey = (keys: RedisKeys, { id }: { readonly id: string }, index: numbe
 
 /**
  * Lua functions for scripts that publish. `keep(stem, count)` makes chunks permanent, and returns false if one is missing;
- * `drop(stem, count, seconds)` lets them expire.
+ * `drop(stem, count, seconds)` lets them expire. `delete(key, id, prefix, seconds)` deletes a value from a hash, lets its
+ * chunks expire, and returns it, or false if there is none.
  */
 export const PUBLISH_FUNCTIONS = `
 local function keep(stem, count)
@@ -37,6 +38,14 @@ local function keep(stem, count)
 end
 local function drop(stem, count, seconds)
   for i = 0, count - 1 do redis.call('EXPIRE', stem .. i, seconds) end
+end
+local function delete(key, id, prefix, seconds)
+  local value = redis.call('HGET', key, id)
+  if not value then return false end
+  redis.call('HDEL', key, id)
+  local content, chunks = value:match('^%S+ (%S+) (%d+) ')
+  if content then drop(prefix .. content .. '|', tonumber(chunks), tonumber(seconds)) end
+  return value
 end
 `;
 

@@ -45,12 +45,9 @@ return 1
 `);
 
 const DELETE = script(`${PUBLISH_FUNCTIONS}
-local old = redis.call('HGET', KEYS[1], ARGV[1])
-if not old then return 0 end
-local content, chunks = old:match('^%S+ (%S+) (%d+) ')
-if content then drop(ARGV[2] .. content .. '|', tonumber(chunks), tonumber(ARGV[3])) end
+if not delete(KEYS[1], ARGV[1], ARGV[2], ARGV[3]) then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
-return redis.call('HDEL', KEYS[1], ARGV[1])
+return 1
 `);
 
 export class RedisTranscripts implements TranscriptStore {
