@@ -7,7 +7,7 @@ import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { PermissionAnswer, PermissionRequest } from '../protocol/permission.ts';
 import { type AgentFailure, type TurnResult, toAgentFailure } from '../protocol/turn.ts';
-import { killDescendants } from './runner-process.ts';
+import { killDescendants } from './own-process.ts';
 
 /** How long an agent may take to stop. Then its processes are killed. */
 const STOP_GRACE_MS = 5000;

@@ -5,7 +5,7 @@ import type { z } from 'zod';
 import { CellaError } from '../protocol/errors.ts';
 import type { RpcPeer } from '../protocol/rpc-peer.ts';
 import { type SpawnTerminal, TerminalExited, TerminalPrinted } from '../protocol/runner-methods.ts';
-import { killDescendants } from './runner-process.ts';
+import { killDescendants } from './own-process.ts';
 
 const MAX_TERMINALS = 16;
 /** In base64 it stays below the limit of one message. */

@@ -21,8 +21,8 @@ import {
 } from '../protocol/runner-methods.ts';
 import type { AgentLoader } from './agent-turn.ts';
 import { type LoopbackForwarder, openLoopbackForwarder } from './loopback-forwarder.ts';
+import { killSubtree, ownVariables, type RunnerStreams } from './own-process.ts';
 import { PtyTerminals } from './pty-terminals.ts';
-import { killSubtree, ownVariables, type RunnerStreams } from './runner-process.ts';
 import { ServedTurn, type TurnHost } from './served-turn.ts';
 import { ServedConversations } from './session-setup.ts';
 

@@ -2,7 +2,7 @@
 
 import { finished } from 'node:stream/promises';
 import type { AgentLoader } from './agent-turn.ts';
-import { claimStreams, killDescendants } from './runner-process.ts';
+import { claimStreams, killDescendants } from './own-process.ts';
 
 export async function runRunner(argv: readonly string[], agents: AgentLoader): Promise<never> {
   const streams = claimStreams();

@@ -25,7 +25,7 @@ import {
 import { checkTranscriptLength } from '../protocol/turn.ts';
 import { type AgentLoader, runAgentTurn, throughGateway, withSessionServer } from './agent-turn.ts';
 import { openLoopbackForwarder } from './loopback-forwarder.ts';
-import { ownVariables, type RunnerStreams } from './runner-process.ts';
+import { ownVariables, type RunnerStreams } from './own-process.ts';
 import { readTranscript, setupSession } from './session-setup.ts';
 
 interface CommandParts {

@@ -66,7 +66,7 @@ describe.runIf(canMakeGroups())('with control groups', () => {
   });
 
   test('a runner finds it too at the end of a turn', async () => {
-    const descendants = fileURLToPath(new URL('../../runner/runner-process.ts', import.meta.url));
+    const descendants = fileURLToPath(new URL('../../runner/own-process.ts', import.meta.url));
     const script = `
       const { execFileSync } = await import('node:child_process');
       const { readFileSync } = await import('node:fs');

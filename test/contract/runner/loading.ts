@@ -24,7 +24,7 @@ async function loadedBy(command: string, input: object): Promise<{ agents: strin
   child.stdin.end(`${JSON.stringify(input)}\n`);
   const [out, told] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   const files = told.split('\n').flatMap((line) => /^loads file:\/\/(.*)$/.exec(line)?.[1] ?? []);
-  expect(files).toContain(join(root, 'src/runner/runner-process.ts'));
+  expect(files).toContain(join(root, 'src/runner/own-process.ts'));
   const agents = files.filter((file) => file.endsWith('/adapter.ts') || file.endsWith('/sdk.mjs'));
   return { agents: agents.map((file) => file.replace(root, '')), last: out.trim().split('\n').at(-1) ?? '' };
 }

@@ -1,6 +1,6 @@
 /**
- * The process of the runner: its streams and variables, and the processes that came from it. stdin and stdout carry the protocol
- * only: libraries print to stderr and read nothing.
+ * The runner's own process: takes stdin and stdout for the protocol, so that libraries print to stderr and read nothing; reads
+ * its variables; and kills the processes that the agent started.
  */
 
 import { Console } from 'node:console';

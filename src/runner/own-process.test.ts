@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runs, startHalfDead } from '../../test/support/processes/zombie.ts';
-import { killSubtree } from './runner-process.ts';
+import { killSubtree } from './own-process.ts';
 
 test.runIf(process.platform === 'linux')(
   'a process whose first thread has ended is found, and so are its child processes',
