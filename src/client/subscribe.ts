@@ -1,4 +1,4 @@
-/** Subscribes to the events of a session over a WebSocket, and resumes by sequence number after a broken connection. */
+/** Follows the events of a session over WebSockets. If a connection breaks, it opens another and resumes by number. */
 
 import { onAbort } from '../lib/abort.ts';
 import { Backoff } from '../lib/backoff.ts';

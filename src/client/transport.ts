@@ -1,5 +1,6 @@
 /**
- * Carries a client's requests and WebSockets, and notices a server that is silent. WebTransport works in Node and browsers.
+ * `WebTransport` sends requests and opens WebSockets, in Node and browsers. `MonitoredTransport` ends those whose server is silent.
+ * Neither retries: subscribe.ts, remote-execution.ts and remote-turn.ts do.
  */
 
 import { singleFlight } from '../lib/single-flight.ts';

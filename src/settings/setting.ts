@@ -1,4 +1,7 @@
-/** One setting: how to write its value as a flag, as a variable and in a config file. The first of these that is set wins. */
+/**
+ * One setting: how to write its value as a flag, as a variable and in a config file. `resolveSetting` prefers a flag to a
+ * variable; `readProcessConfig` (process-config.ts) prefers a variable to the config file.
+ */
 
 import type { ZodType, z } from 'zod';
 import { messageOf } from '../lib/values.ts';
