@@ -2,8 +2,8 @@
 
 import { BackendSelector } from './cli/backend/backend-selector.ts';
 import { LocalBackend } from './cli/backend/local-backend.ts';
-import { Exit } from './cli/command-errors.ts';
 import { runCommandLine } from './cli/command-line.ts';
+import { Exit } from './cli/exit-codes.ts';
 import { CliTerminal } from './cli/terminal/terminal.ts';
 import { packageVersion } from './interpreter/package-file.ts';
 import { endThisProcess } from './lib/process-end.ts';

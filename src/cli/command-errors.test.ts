@@ -3,7 +3,8 @@ import type { Status } from '../protocol/enums.ts';
 import { type ErrorCode, errorCodes } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ResultEvent } from '../protocol/execution-events.ts';
-import { adviceFor, adviceFromServer, exitCodeOf, exitCodeOfFailure, UsageError } from './command-errors.ts';
+import { adviceFor, adviceFromServer, UsageError } from './command-errors.ts';
+import { exitCodeOf, exitCodeOfFailure } from './exit-codes.ts';
 
 function result(status: Status, exitCode?: number): ResultEvent {
   const error = { name: 'SystemExit', message: '', traceback: '' };

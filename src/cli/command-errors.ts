@@ -1,59 +1,17 @@
-/** How commands fail: exit codes, errors for a wrong command line, and the wording and printing of every failure. */
+/** How commands fail: errors for a wrong command line, and the wording and printing of every failure. */
 
 import { getSystemErrorMessage } from 'node:util';
-import { systemCode } from '../lib/values.ts';
-import type { Status } from '../protocol/enums.ts';
 import { type ErrorCode, errorCodes, isErrorCode } from '../protocol/error-codes.ts';
 import { CellaError } from '../protocol/errors.ts';
-import type { ResultEvent } from '../protocol/execution-events.ts';
+import { exitCodeOfFailure, isBrokenPipe } from './exit-codes.ts';
 import { escapeControlsKeepLines } from './format.ts';
 import type { CliTerminal } from './terminal/terminal.ts';
-
-export const Exit = {
-  ok: 0,
-  failed: 1,
-  usage: 2,
-  /** The queried service does not exist. The command itself has not failed. */
-  notRunning: 3,
-  timeout: 124,
-  hangup: 129,
-  interrupted: 130,
-  killed: 137,
-  /** 128 + SIGPIPE, as a shell reports for a program whose reader exited. */
-  brokenPipe: 141,
-  terminated: 143,
-} as const;
-
-const byStatus: Record<Status, number> = {
-  ok: Exit.ok,
-  error: Exit.failed,
-  timeout: Exit.timeout,
-  interrupted: Exit.interrupted,
-  died: Exit.killed,
-};
-
-/** SystemExit sets the exit code as in Python: modulo 256. */
-export function exitCodeOf(result: ResultEvent): number {
-  const asked = result.error?.exitCode;
-  if (result.status === 'error' && asked !== undefined) return ((asked % 256) + 256) % 256;
-  return byStatus[result.status];
-}
 
 /** The command line is invalid. `advice` says what to type instead. */
 export class UsageError extends CellaError {
   constructor(message: string, advice: string) {
     super('INVALID_OPTIONS', message, { advice });
   }
-}
-
-function isBrokenPipe(error: unknown): boolean {
-  const code = systemCode(error);
-  return code === 'EPIPE' || code === 'ERR_STREAM_DESTROYED' || code === 'ERR_STREAM_WRITE_AFTER_END';
-}
-
-export function exitCodeOfFailure(error: unknown): number {
-  if (isBrokenPipe(error)) return Exit.brokenPipe;
-  return error instanceof CellaError && error.code === 'INVALID_OPTIONS' ? Exit.usage : Exit.failed;
 }
 
 interface FailureReport {

@@ -2,8 +2,8 @@
 
 import type { SessionApi } from '../session/api.ts';
 import type { OpenOptions } from './backend/backend.ts';
-import { Exit } from './command-errors.ts';
 import type { SessionContext } from './define-command.ts';
+import { Exit } from './exit-codes.ts';
 
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: () => void): unknown;
@@ -17,7 +17,7 @@ export const SAME_SIGNAL_MS = 250;
 
 /**
  * The first signal requests the end. After it signals have their default action: the second one ends the process even if its
- * event loop is blocked. In `cella serve`, commands/second-signal.ts ends it instead.
+ * event loop is blocked. In `cella serve`, `endAtSecondSignal` ends it instead.
  */
 export class EndSignals implements Disposable {
   readonly #source: SignalSource;

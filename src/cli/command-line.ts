@@ -1,7 +1,7 @@
 /** Cella's command line: lists the commands, dispatches to them, and turns failures into exit codes. */
 
 import { Command, CommanderError, Help } from 'commander';
-import { Exit, reportFailure, UsageError } from './command-errors.ts';
+import { reportFailure, UsageError } from './command-errors.ts';
 import {
   type CommandContext,
   type DefineCommand,
@@ -11,6 +11,7 @@ import {
   seeCommands,
   throwUsageError,
 } from './define-command.ts';
+import { Exit } from './exit-codes.ts';
 
 type AddCommand = (define: DefineCommand, context: CommandContext, done: Done) => void;
 

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { Exit, exitCodeOf } from '../../src/cli/command-errors.ts';
+import { Exit, exitCodeOf } from '../../src/cli/exit-codes.ts';
 import * as client from '../../src/client/index.ts';
 import * as library from '../../src/index.ts';
 import { ClientFrame, CloseCode } from '../../src/protocol/api/socket-frames.ts';

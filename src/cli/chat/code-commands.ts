@@ -5,7 +5,8 @@ import { CellaError } from '../../protocol/errors.ts';
 import { PermissionMode } from '../../protocol/turn.ts';
 import { findAgent, requireAgentApi, ShownTurn } from '../agent/shown-turn.ts';
 import { finishCell, readBlock, readPythonBlock } from '../cells/cell-reader.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
+import { Exit } from '../exit-codes.ts';
 import { isYes } from '../terminal/prompts.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
 

@@ -1,13 +1,14 @@
 /** /deps, /skills, /tools and /artifacts: the commands of the same names, within a chat. */
 
 import { suggest } from '../../lib/suggest.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import * as artifactWork from '../commands/artifacts.ts';
 import * as depsWork from '../commands/deps.ts';
 import * as skillWork from '../commands/skills.ts';
 import { invokeCell, parseSkillArguments } from '../commands/skills.ts';
 import * as toolWork from '../commands/tools.ts';
 import { callTool } from '../commands/tools.ts';
+import { Exit } from '../exit-codes.ts';
 import { type ChatOutcome, type ChatState, pushUndo } from './chat-state.ts';
 import { tagCell } from './code-commands.ts';
 

@@ -3,10 +3,10 @@
 import type { Command } from 'commander';
 import { resolveDataDir } from '../../settings/process-config.ts';
 import { settings } from '../../settings/settings-table.ts';
-import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls } from '../format.ts';
 import { addSettings, parseText } from '../options.ts';
 

@@ -3,10 +3,11 @@
 import { CellaError } from '../../protocol/errors.ts';
 import type { Checkpoint, LostList } from '../../protocol/kernel-state.ts';
 import type { CheckpointCatalog, OpenOptions, StorageTarget } from '../backend/backend.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { type Column, formatTable } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, formatAgo, formatCount, formatLost, formatNames, formatSize, formatTime } from '../format.ts';
 import { parseText } from '../options.ts';
 import {

@@ -3,9 +3,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Client } from '../../client/index.ts';
 import { type Provider, providers } from '../../protocol/enums.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, formatAgo, formatCount } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';

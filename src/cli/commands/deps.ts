@@ -2,10 +2,10 @@
 
 import type { DepsResult } from '../../protocol/namespace-models.ts';
 import type { DepsApi } from '../../session/api.ts';
-import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls } from '../format.ts';
 import { collect, parseText } from '../options.ts';
 import { addNamespaceFlags, addNamespacePackageFlags, type NamespaceFlags, namespaceRunner } from '../session-flags.ts';

@@ -5,9 +5,9 @@ import type { Client, NewRule, PermissionDecision, PermissionInfo, PermissionRul
 import type { PermissionScope } from '../../protocol/agent-events.ts';
 import { describePattern } from '../agent/permission-prompt.ts';
 import { findSession } from '../backend/find-server.ts';
-import { Exit } from '../command-errors.ts';
 import type { Column, CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, formatAgo } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addJsonServerFlags, type JsonServerFlags, serverRunner } from '../target-options.ts';

@@ -3,9 +3,10 @@
 import { readStorageKey } from '../../protocol/enums.ts';
 import type { KernelInfo } from '../../protocol/kernel-state.ts';
 import type { Backend, StorageTarget } from '../backend/backend.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import { type Column, formatTable } from '../command-output.ts';
 import type { CommandContext, DefineCommand, Done } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { formatAgo, formatDuration, formatSize } from '../format.ts';
 import { addTargetFlags, describeTarget, resolveTarget, type TargetFlags } from '../target-options.ts';
 

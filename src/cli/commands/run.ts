@@ -3,9 +3,10 @@
 import type { Readable } from 'node:stream';
 import type { OpenOptions } from '../backend/backend.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
-import { exitCodeOf, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import { openWithStatus, Signals } from '../command-lifecycle.ts';
 import type { CommandContext, DefineCommand, Done, SessionContext } from '../define-command.ts';
+import { exitCodeOf } from '../exit-codes.ts';
 import { parseSeconds } from '../options.ts';
 import {
   addSessionFlags,

@@ -8,8 +8,8 @@ import { withTimeout } from '../../lib/deadline.ts';
 import { isStopped } from '../../lib/process-identity.ts';
 import { SERVER_FILE, SOCKET_FILE } from '../../protocol/enums.ts';
 import type { LockOwner } from '../../storage/contract.ts';
-import { Exit } from '../command-errors.ts';
 import type { CommandOutput } from '../command-output.ts';
+import { Exit } from '../exit-codes.ts';
 import { formatCount, formatDuration, formatTime } from '../format.ts';
 
 /** Repeatedly checks a data folder. */

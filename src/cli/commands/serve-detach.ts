@@ -25,9 +25,9 @@ import { messageOf } from '../../lib/values.ts';
 import { isErrorCode } from '../../protocol/error-codes.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import type { ServerConfig } from '../../settings/server-config.ts';
-import { Exit } from '../command-errors.ts';
 import { runAbortable } from '../command-lifecycle.ts';
 import type { CommandContext } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { shellQuote } from '../format.ts';
 import { type StartedServer, startupMessage, startWarnings } from './serve-startup.ts';
 

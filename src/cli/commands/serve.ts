@@ -3,7 +3,9 @@
  * used.
  */
 
+import os from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { Worker } from 'node:worker_threads';
 import { type Command, Option } from 'commander';
 import {
   describeUnknownVariable,
@@ -16,14 +18,13 @@ import {
 import type { ServerConfig } from '../../settings/server-config.ts';
 import { settingsIn } from '../../settings/setting.ts';
 import { serverSettings, settings } from '../../settings/settings-table.ts';
-import { Exit } from '../command-errors.ts';
-import { EndSignals, runAbortable } from '../command-lifecycle.ts';
+import { END_SIGNALS, EndSignals, runAbortable, SAME_SIGNAL_MS } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { addSettings, givenSettings, parseSeconds } from '../options.ts';
 import { addPackageFlags, type Defaults } from '../session-flags.ts';
 import { addStorageFlags } from '../target-options.ts';
-import { endAtSecondSignal } from './second-signal.ts';
 import { detach, sendReadyMessage } from './serve-detach.ts';
 import { type StartedServer, startupMessage, startWarnings } from './serve-startup.ts';
 
@@ -143,6 +144,47 @@ async function serveForeground(config: ServerConfig, context: CommandContext, re
     if (readyFd !== undefined) sendReadyMessage(readyFd, { failed: error });
     throw error;
   }
+}
+
+/** How long the default action of the signal may take to end the process before it is killed. */
+const LONGEST_END_MS = 200;
+
+/** A worker thread receives the signals, too. */
+const SIGNAL_WORKER = `
+const { workerData: { signals, sameMs, endMs } } = require('node:worker_threads');
+const { Signal } = require('internal/test/binding').internalBinding('signal_wrap');
+let first;
+const handles = signals.map(([name, number]) => {
+  const handle = new Signal();
+  handle.onsignal = () => {
+    const now = performance.now();
+    first ??= { name, at: now };
+    if (name === first.name && now - first.at < sameMs) return;
+    for (const each of handles) each.stop();
+    process.kill(process.pid, name);
+    setTimeout(() => process.kill(process.pid, 'SIGKILL'), endMs);
+  };
+  handle.start(number);
+  return handle;
+});
+`;
+
+/** From now on, the second signal ends the process, even if its event loop is blocked. Does not keep the process alive. */
+function endAtSecondSignal(): void {
+  const worker = new Worker(SIGNAL_WORKER, {
+    eval: true,
+    name: 'second signal',
+    env: {},
+    execArgv: ['--expose-internals', '--no-warnings'],
+    workerData: {
+      signals: END_SIGNALS.map((name) => [name, os.constants.signals[name]]),
+      sameMs: SAME_SIGNAL_MS,
+      endMs: LONGEST_END_MS,
+    },
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 },
+  });
+  worker.unref();
+  worker.on('error', () => {}); // signals then work as they do without it
 }
 
 const help = {

@@ -2,7 +2,7 @@ import type { Client, ClientSession, StreamItem } from '../../client/index.ts';
 import { AgentLogEvent } from '../../protocol/agent-events.ts';
 import { LoggedTurnPrinter } from '../agent/agent-printer.ts';
 import { findSession } from '../backend/find-server.ts';
-import { Exit } from '../command-errors.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, keepColours } from '../format.ts';
 import type { CliTerminal } from '../terminal/terminal.ts';
 

@@ -8,10 +8,11 @@ import type { OpenOptions } from '../backend/backend.ts';
 import { type ArgumentType, type KnownParameter, parseArguments } from '../call-arguments.ts';
 import { CellRunner } from '../cells/cell-runner.ts';
 import { tagCell } from '../chat/code-commands.ts';
-import { Exit, exitCodeOf, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import type { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit, exitCodeOf } from '../exit-codes.ts';
 import { escapeControls, firstLine, formatAgo, paragraph } from '../format.ts';
 import { parseLimit, parseSeconds, parseText } from '../options.ts';
 import {

@@ -7,9 +7,10 @@ import { resolveDataDir, resolveStorage } from '../../settings/process-config.ts
 import type { CopyItem, CopyProgress, NamespaceKind } from '../../storage/copy-namespaces.ts';
 import type { Backend, StorageTarget } from '../backend/backend.ts';
 import type { LocalBackend } from '../backend/local-backend.ts';
-import { Exit, UsageError } from '../command-errors.ts';
+import { UsageError } from '../command-errors.ts';
 import { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, formatCount, formatSize } from '../format.ts';
 import { parseText } from '../options.ts';
 import { addNamespaceFlags, addStorageNamespaceFlags, type NamespaceFlags } from '../session-flags.ts';

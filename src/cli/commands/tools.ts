@@ -6,10 +6,10 @@ import { type PyValue, valueToJson } from '../../protocol/py-values.ts';
 import type { ToolCatalogApi, ToolsApi } from '../../session/api.ts';
 import type { OpenOptions } from '../backend/backend.ts';
 import { parseArguments } from '../call-arguments.ts';
-import { Exit } from '../command-errors.ts';
 import { withSession } from '../command-lifecycle.ts';
 import { CommandOutput } from '../command-output.ts';
 import { type CommandContext, type DefineCommand, type Done, defineCommand } from '../define-command.ts';
+import { Exit } from '../exit-codes.ts';
 import { escapeControls, firstLine, paragraph } from '../format.ts';
 import { parseLimit, parseText } from '../options.ts';
 import {
