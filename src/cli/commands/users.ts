@@ -60,17 +60,52 @@ export function addUsers(define: DefineCommand, context: CommandContext, done: D
   );
 }
 
+const MB = 1024 * 1024;
+
+interface QuotaRow {
+  readonly flag: string;
+  readonly field: keyof Quotas;
+  /** In the help. */
+  readonly about: string;
+  /** In lists of quotas; `about` if undefined. */
+  readonly unit?: string;
+  /** How many of the field's units one of the flag's is. */
+  readonly scale?: number;
+}
+
+type QuotaFlag = 'sessions' | 'kernels' | 'memory' | 'executions' | 'storage' | 'modelUsd' | 'modelTokens';
+type QuotaFlags = { readonly [flag in QuotaFlag]?: number | 'none' };
+
+const quotaTable: Readonly<Record<QuotaFlag, QuotaRow>> = {
+  sessions: { flag: '--sessions <n>', field: 'sessions', about: 'maximum number of sessions', unit: 'sessions' },
+  kernels: { flag: '--kernels <n>', field: 'liveKernels', about: 'maximum number of live kernels', unit: 'kernels' },
+  memory: {
+    flag: '--memory <mb>',
+    field: 'memoryMb',
+    about: 'sum of the memory limits of live kernels',
+    unit: 'MB of memory',
+  },
+  executions: { flag: '--executions <n>', field: 'executionsPerMinute', about: 'executions per minute' },
+  storage: {
+    flag: '--storage <mb>',
+    field: 'storageBytes',
+    about: 'workspaces, events, outputs, checkpoints, conversations, artifacts and skills',
+    unit: 'MB of storage',
+    scale: MB,
+  },
+  modelUsd: { flag: '--model-usd <usd>', field: 'modelUsdPerDay', about: 'USD per day for models' },
+  modelTokens: { flag: '--model-tokens <n>', field: 'modelTokensPerDay', about: 'model tokens per day' },
+};
+// A record has only the keys of its type.
+const quotaRows = Object.entries(quotaTable) as [QuotaFlag, QuotaRow][];
+
 function withUserFlags(command: Command): Command {
-  const quota = (flag: string, about: string) => new Option(flag, `${about}, or none`).argParser(parseQuota);
-  return command
-    .addOption(new Option('--role <role>', 'what the user may do (default for a new user: member)').choices(roles))
-    .addOption(quota('--sessions <n>', 'maximum number of sessions'))
-    .addOption(quota('--kernels <n>', 'maximum number of live kernels'))
-    .addOption(quota('--memory <mb>', 'sum of the memory limits of live kernels'))
-    .addOption(quota('--executions <n>', 'executions per minute'))
-    .addOption(quota('--storage <mb>', 'workspaces, events, outputs, checkpoints, conversations, artifacts and skills'))
-    .addOption(quota('--model-usd <usd>', 'USD per day for models'))
-    .addOption(quota('--model-tokens <n>', 'model tokens per day'));
+  command.addOption(
+    new Option('--role <role>', 'what the user may do (default for a new user: member)').choices(roles),
+  );
+  for (const [, { flag, about }] of quotaRows)
+    command.addOption(new Option(flag, `${about}, or none`).argParser(parseQuota));
+  return command;
 }
 
 function parseQuota(text: string): number | 'none' {
@@ -180,53 +215,26 @@ function factsOf({ id, name, role, disabled, quotas, createdAt }: User): readonl
   ];
 }
 
-interface QuotaFlags {
-  readonly sessions?: number | 'none';
-  readonly kernels?: number | 'none';
-  readonly memory?: number | 'none';
-  readonly executions?: number | 'none';
-  /** In megabytes. */
-  readonly storage?: number | 'none';
-  readonly modelUsd?: number | 'none';
-  readonly modelTokens?: number | 'none';
-}
-
-const MB = 1024 * 1024;
-
 /** The previous quotas with the changes of the flags; undefined if the flags change nothing. */
 function quotasOf(flags: QuotaFlags, before: Quotas = {}): Quotas | undefined {
-  const { sessions, kernels, memory, executions, storage, modelUsd, modelTokens } = flags;
-  const given = [sessions, kernels, memory, executions, storage, modelUsd, modelTokens];
-  if (given.every((flag) => flag === undefined)) return undefined;
-  const bytes = typeof storage === 'number' ? storage * MB : storage;
-  return {
-    ...quota('sessions', sessions ?? before.sessions),
-    ...quota('liveKernels', kernels ?? before.liveKernels),
-    ...quota('memoryMb', memory ?? before.memoryMb),
-    ...quota('executionsPerMinute', executions ?? before.executionsPerMinute),
-    ...quota('storageBytes', bytes ?? before.storageBytes),
-    ...quota('modelUsdPerDay', modelUsd ?? before.modelUsdPerDay),
-    ...quota('modelTokensPerDay', modelTokens ?? before.modelTokensPerDay),
-  };
-}
-
-function quota(name: keyof Quotas, value: number | 'none' | undefined): Quotas {
-  return typeof value === 'number' ? { [name]: value } : {};
+  if (quotaRows.every(([option]) => flags[option] === undefined)) return undefined;
+  const quotas: Quotas = {};
+  for (const [option, { field, scale = 1 }] of quotaRows) {
+    const given = flags[option];
+    if (given === undefined) quotas[field] = before[field];
+    else if (given !== 'none') quotas[field] = given * scale;
+  }
+  return quotas;
 }
 
 function quotasToText(quotas: Quotas): string {
-  const { sessions, liveKernels, memoryMb, executionsPerMinute, storageBytes } = quotas;
-  const { modelUsdPerDay, modelTokensPerDay } = quotas;
-  const amounts: [number | undefined, string][] = [
-    [sessions, 'sessions'],
-    [liveKernels, 'kernels'],
-    [memoryMb, 'MB of memory'],
-    [executionsPerMinute, 'executions per minute'],
-    [storageBytes && Math.round(storageBytes / MB), 'MB of storage'],
-    [modelUsdPerDay, 'USD per day for models'],
-    [modelTokensPerDay, 'model tokens per day'],
-  ];
-  return amounts.flatMap(([amount, what]) => (amount === undefined ? [] : [`${amount} ${what}`])).join(', ');
+  return quotaRows
+    .flatMap(([, { field, about, unit = about, scale }]) => {
+      const amount = quotas[field];
+      if (amount === undefined) return [];
+      return [`${scale === undefined ? amount : Math.round(amount / scale)} ${unit}`];
+    })
+    .join(', ');
 }
 
 const help = {
