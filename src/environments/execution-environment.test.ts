@@ -5,7 +5,7 @@ import { writeMissingFiles } from './execution-environment.ts';
 
 const files = { 'a/one': 'new', 'a/two': 'new', 'b/three': 'new' };
 
-/** `refuse` is thrown for the folder `a`, which has `one`. */
+/** An environment with the file `a/one`. With `refuse`, listing the folder `a` throws that error. */
 function environment(refuse?: CellaError) {
   const written: string[] = [];
   return {

@@ -12,7 +12,7 @@ test('of many kernels that become idle together, a few at a time are saved, and 
   let most = 0;
   const write = async (_: Kernel, { execution }: { execution: number }) => {
     most = Math.max(most, copies);
-    // A turn of the loop is time enough for everyone else to begin.
+    // Without a limit, all others would begin in this turn of the event loop.
     await new Promise(setImmediate);
     return { execution } as Manifest;
   };

@@ -10,20 +10,22 @@ import { DurableCheckpoints } from './durable-checkpoints.ts';
 
 type Part = (header: PartHeader, bytes: Buffer) => void;
 
-/** As much of a kernel as an archive meets: it saves one name, whose value is the text that it has now. */
+/** The part of a kernel that DurableCheckpoints uses. It saves one variable, whose value is the current text. */
 function kernelWith(text: { now: string }): Kernel {
   const kernel = {
     budget: new KernelBudget(),
-    save: async (_settings: unknown, part: Part) => {
-      part({ kind: 'pickle', names: ['x'], portable: true, last: true }, Buffer.from(text.now));
-      return { python: '3.11.2', saved: ['x'], lost: [] };
+    requests: {
+      save: async (_settings: unknown, part: Part) => {
+        part({ kind: 'pickle', names: ['x'], portable: true, last: true }, Buffer.from(text.now));
+        return { python: '3.11.2', saved: ['x'], lost: [] };
+      },
     },
   };
   return kernel as unknown as Kernel;
 }
 
-async function archiveAt(clock: () => number): Promise<DurableCheckpoints> {
-  const folder = await mkdtemp(join(tmpdir(), 'cella-archive-'));
+async function checkpointsAt(clock: () => number): Promise<DurableCheckpoints> {
+  const folder = await mkdtemp(join(tmpdir(), 'cella-checkpoints-'));
   const storage = await FileStorage.open(folder);
   onTestFinished(async () => {
     await storage.close();
@@ -34,7 +36,7 @@ async function archiveAt(clock: () => number): Promise<DurableCheckpoints> {
 
 test('a clock that is set back changes neither which save is newest nor its minimum age', async () => {
   let now = 1_700_000_000_000;
-  const durableCheckpoints = await archiveAt(() => now);
+  const durableCheckpoints = await checkpointsAt(() => now);
   const text = { now: 'first' };
   const kernel = kernelWith(text);
   const first = await durableCheckpoints.write(kernel, { kind: 'save', execution: 1 });
@@ -48,7 +50,7 @@ test('a clock that is set back changes neither which save is newest nor its mini
 });
 
 test('the newest two automatic saves are kept, and every requested checkpoint', async () => {
-  const durableCheckpoints = await archiveAt(Date.now);
+  const durableCheckpoints = await checkpointsAt(Date.now);
   const kernel = kernelWith({ now: 'text' });
   const asked = await durableCheckpoints.write(kernel, { kind: 'checkpoint', name: 'mine', execution: 0 });
   const saves = [];

@@ -14,7 +14,7 @@ import type { KernelRollback } from './kernel-checkpoints.ts';
 import { type KernelProcess, sessionClosed, takeSnapshot } from './kernel-process.ts';
 import type { Recovery } from './recovery.ts';
 
-/** Executions of one session: one at a time, in the order they came, with a limit on how many may wait. */
+/** Executions of one session: one at a time, in the order of their calls, with a limit on how many may wait. */
 export class ExecutionQueue extends SerialQueue {
   readonly #limit: () => number;
   #pending = 0;
@@ -71,7 +71,7 @@ interface KernelCellsParts {
   readonly queue: ExecutionQueue;
   /** Gets each cell that has run, before its caller gets the result. */
   readonly history: FinishedCells;
-  /** Called after each cell: the kernel may have nothing to do. */
+  /** Called after each cell: the kernel may be idle. */
   readonly onIdle: () => void;
 }
 
@@ -110,7 +110,7 @@ export class KernelCells {
     return execution;
   }
 
-  /** Ends what runs, and comes before all that waits. */
+  /** Kills the kernel if it is busy, and runs before all waiting cells. */
   async preempt(work: () => Promise<void>): Promise<void> {
     const { kernelProcess, queue } = this.#parts;
     let started = false;

@@ -3,7 +3,7 @@ import type { KernelHost, KernelHostListener } from '../environments/kernel-host
 import { KernelProcess, SharedEnvironment } from './kernel-process.ts';
 import { unlimitedSlots } from './kernel-slots.ts';
 
-/** As much of an environment as SharedEnvironment uses. It closes when `end` is called. */
+/** The part of an environment that SharedEnvironment uses. It closes when `end` is called. */
 function fakeEnvironment() {
   const closing = Promise.withResolvers<void>();
   const listeners: KernelHostListener[] = [];

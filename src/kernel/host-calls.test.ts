@@ -5,7 +5,7 @@ import { encodeValue } from '../protocol/kernel-marshal.ts';
 import { type CallHandler, HostCallRunner, HostCalls } from './host-calls.ts';
 import { KernelBudget } from './kernel-budget.ts';
 
-/** Calls of one kernel, which takes its replies when it is told to. */
+/** The calls of one kernel, which accepts a reply when the test calls `take`. */
 function calls() {
   const begun: string[] = [];
   const delivered: number[] = [];

@@ -5,7 +5,7 @@ let told: string[] = [];
 const start = (timeoutMs: number, graceMs = 100) =>
   new ExecutionDeadline({ timeoutMs, graceMs }, { timeout: () => told.push('timeout'), kill: () => told.push('kill') });
 
-/** What is late is told once all that has come was read: in the next turn of the loop. */
+/** A deadline that has passed is reported in the next turn of the event loop, after all data that has arrived. */
 async function pass(ms: number): Promise<void> {
   vi.advanceTimersByTime(ms);
   await new Promise((resolve) => setImmediate(resolve));
@@ -20,7 +20,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('a stop clock', () => {
+describe('the deadline of an execution', () => {
   it('reports the timeout once', async () => {
     start(1000);
     await pass(999);

@@ -17,10 +17,10 @@ function labelled(owner: number, text: string, length = Buffer.byteLength(text))
   return Buffer.concat([label, header, Buffer.from(text)]);
 }
 
-/** Text as told with its owner: the same whether it came at once or in parts. */
+/** How the tests show the text of an owner. Pieces of a text look like the whole text. */
 const by = (owner: number, text: string) => [...text].map((character) => `<${owner}: ${character}>`).join('');
 
-/** A descriptor whose bytes the test hands over; it keeps what comes while nobody reads. */
+/** A descriptor that the test writes to. It keeps the bytes while reading is paused. */
 class Pipe implements ByteSource {
   ended = false;
   #waiting: Buffer[] = [];
@@ -55,14 +55,14 @@ class Pipe implements ByteSource {
     return this.#reading;
   }
 
-  /** A chunk is only lent: it is overwritten after the call. */
+  /** A chunk is only valid during the call, so it is overwritten after it. */
   #give(chunk: Buffer): void {
     this.#reading = this.#onChunk(chunk);
     chunk.fill(0x58);
   }
 }
 
-/** A stream whose every mark is a frame, handled as soon as it is reached, or by `handle` where `held`. */
+/** A stream with a frame for each marker. Frames are handled as soon as they are reached; with `held`, by `handle`. */
 function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolean } = {}) {
   const pipe = new Pipe();
   const seen: string[] = [];
@@ -100,7 +100,7 @@ describe('an output stream', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'grapheme' }),
       fc.constantFrom('\u00ff', 'ÿÿÿ', '😀'),
-      fc.constant(null), // a mark
+      fc.constant(null), // a marker
     );
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {
@@ -199,7 +199,7 @@ describe('an output stream', () => {
     let full = true;
     const { pipe, stream, handle, text } = open({ held: true, full: () => full });
     pipe.write(Buffer.concat([Buffer.from('one '), mark, Buffer.from('two ')]));
-    // The pipe is empty, so the kernel writes no second mark; `two` is still on its way all the same.
+    // The pipe is empty, so the kernel writes no second marker, but `two` is not delivered yet.
     expect(stream.reached(1)).toBe(false);
     full = false;
     stream.resume();
@@ -229,7 +229,7 @@ describe('an output stream', () => {
       const piece = fc.oneof(
         fc.string({ unit: 'grapheme' }),
         fc.record({ owner: fc.integer({ min: 1, max: 9 }), text: fc.string({ unit: 'grapheme', minLength: 1 }) }),
-        fc.constant(null), // a mark
+        fc.constant(null), // a marker
       );
       fc.assert(
         fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {

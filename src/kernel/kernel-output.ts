@@ -290,7 +290,7 @@ interface TaggedText {
   readonly end: number;
 }
 
-/** A `part` may be the start of a sign that is not complete yet. */
+/** A sign is a marker, or a tag with its text. A `part` may be the start of a sign that is not complete yet. */
 type OutputSign = { readonly kind: 'marker' | 'part'; readonly at: number } | TaggedText;
 
 export function nextSign(

@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A save that may take 60 s, of a kernel whose sandbox is held still or not. */
+/** A save that may take 60 s. `isPaused`: whether the kernel is stopped. */
 function saving(isPaused: () => Promise<boolean>) {
   const unanswered = vi.fn();
   let asked: PendingKernelRequest | undefined;

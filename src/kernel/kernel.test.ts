@@ -11,7 +11,7 @@ const silent: ByteSource = { read: (_onChunk, onEnd) => onEnd(), resume: () => {
 
 const unending: ByteSource = { ...silent, read: () => {} };
 
-/** A kernel that says and does what the test says. */
+/** A kernel whose frames and end come from the test. */
 function scripted({ output = silent } = {}) {
   const exited = Promise.withResolvers<ProcessExit>();
   const killed = Promise.withResolvers<void>();
@@ -76,7 +76,7 @@ test('a kernel that could not be isolated and could not report it does not count
   await expect(full.kernel.ready).rejects.toMatchObject({ code: 'KERNEL_OUT_OF_MEMORY' });
 });
 
-test('a kernel that ends without a word has died', async () => {
+test('a kernel that ends without a message has died', async () => {
   const { kernel, exit, hangUp } = scripted();
   exit({ signal: 'SIGKILL' });
   await turns();

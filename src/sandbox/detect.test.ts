@@ -12,7 +12,7 @@ test('every layer is reported, with a fix exactly if it is missing, and nothing 
   expect(detection.root).toBe(process.getuid?.() === 0);
   for (const { available, detail, fix } of detection.layers) {
     expect(detail).not.toBe('');
-    // A refusal by the system is told in its words; the name of another exception is a mistake of the trial's own.
+    // The details quote the system. The name of an exception means that the trial itself is wrong.
     expect(detail).not.toMatch(/^\w+Error: /);
     expect(fix === '').toBe(available);
   }

@@ -17,7 +17,7 @@ import type { Mount } from '../protocol/environment-spec.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { folderId, resolveFolder, writableFolder } from './named-folders.ts';
 
-/** Exchanges two names, as fast as it can. */
+/** Swaps two names as fast as possible. */
 const SWAPPING = `
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -51,7 +51,7 @@ it.runIf(root)('a folder is mounted under its own owner, even if code swaps a fo
   const mounts = found.filter((mount) => mount !== undefined);
   expect(mounts.length).toBeGreaterThan(0);
   expect(mounts.length).toBeLessThan(ROUNDS);
-  // Two calls, one for the owner and one for the identity, gave root's rights in the folder.
+  // With one call for the owner and another for the identity, some mounts would have the owner root.
   expect(mounts.filter(({ owner }) => String(owner) !== '1234,1234')).toEqual([]);
 });
 

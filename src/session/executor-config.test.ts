@@ -5,7 +5,7 @@ import { requireLinux, withExecutorAdvice } from './executor-config.ts';
 const failing = (error: unknown) => () => Promise.reject(error);
 const lacking = new CellaError('SANDBOX_UNAVAILABLE', 'landlock is missing.', { details: { layer: 'landlock' } });
 
-describe('tellingWaysOut', () => {
+describe('withExecutorAdvice', () => {
   it('adds both alternatives to what is missing, if nobody chose the executor', async () => {
     await expect(withExecutorAdvice('auto', failing(lacking))).rejects.toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',

@@ -139,22 +139,22 @@ describe('options that were found valid', () => {
 
   it.each<[string, unknown]>([
     ['one more', { ...written(), cwd: '/tmp' }],
-    ['one more that says nothing', { ...written(), cwd: undefined }],
+    ['one more that is undefined', { ...written(), cwd: undefined }],
     ['one less', { agentKey: 'a', preload: ['numpy'], limits: { memoryMb: 64 } }],
-    ['another in its place', { agentKey: 'a', preload: ['numpy'], limits: { memoryMb: 64 }, spare: 2 }],
-    ['one that is otherwise', { ...written(), spares: 3 }],
-    ['one that is otherwise within', { ...written(), limits: { memoryMb: 65 } }],
-    ['one more within', { ...written(), limits: { memoryMb: 64, cpus: 1 } }],
+    ['another name', { agentKey: 'a', preload: ['numpy'], limits: { memoryMb: 64 }, spare: 2 }],
+    ['another value', { ...written(), spares: 3 }],
+    ['another nested value', { ...written(), limits: { memoryMb: 65 } }],
+    ['one more nested', { ...written(), limits: { memoryMb: 64, cpus: 1 } }],
     ['a longer list', { ...written(), preload: ['numpy', 'os'] }],
-    ['what is like a list', { ...written(), preload: { 0: 'numpy', length: 1 } }],
+    ['an object like a list', { ...written(), preload: { 0: 'numpy', length: 1 } }],
     ['text for a number', { ...written(), spares: '2' }],
-    ['a name that is hidden', Object.defineProperty(written(), 'cwd', { value: '' })],
+    ['a hidden name', Object.defineProperty(written(), 'cwd', { value: '' })],
     ['a symbol', { ...written(), [Symbol('cwd')]: '' }],
-    ['what is inherited', Object.assign(Object.create({ cwd: '' }), written())],
+    ['an inherited one', Object.assign(Object.create({ cwd: '' }), written())],
     ['a list', [written()]],
     ['nothing', undefined],
     ['null', null],
-  ])('are not known by %s', (_what, options) => {
+  ])('are not recognized with %s', (_what, options) => {
     expect(having(written()).find(options)).toBeUndefined();
   });
 
@@ -177,8 +177,8 @@ describe('options that were found valid', () => {
     ['a function', { approve: () => {} }],
     ['a function within', { storage: { toBootstrapConfig: () => {} } }],
     ['an object of a class', { storage: new Map() }],
-    ['what has no end', cyclic()],
-  ])('are not kept where one is %s', (_what, options) => {
+    ['an object that contains itself', cyclic()],
+  ])('are not cached if one is %s', (_what, options) => {
     expect(having(options).find(options)).toBeUndefined();
   });
 

@@ -22,12 +22,12 @@ afterEach(() => {
 
 function knock(token?: Uint8Array): Socket {
   const socket = connect(join(folder, 'host'));
-  socket.on('error', () => {}); // some are sent away
+  socket.on('error', () => {}); // some are refused
   if (token) socket.write(encodeFrame(FrameType.join, 0, token));
   return socket;
 }
 
-const sentAway = (socket: Socket) => new Promise<void>((resolve) => socket.resume().once('close', () => resolve()));
+const refused = (socket: Socket) => new Promise<void>((resolve) => socket.resume().once('close', () => resolve()));
 
 describe('the listener of a container', () => {
   test('accepts a connection with the token, and the data after it', async () => {
@@ -51,7 +51,7 @@ describe('the listener of a container', () => {
     const { token, connection } = listener.expect(signal);
     knock(token);
     (await connection).destroy();
-    await sentAway(knock(token));
+    await refused(knock(token));
   });
 
   test('refuses another token, another frame or a withdrawn token', async () => {
@@ -59,17 +59,17 @@ describe('the listener of a container', () => {
     const { token, connection } = listener.expect(stop.signal);
     stop.abort(new Error('given up'));
     await expect(connection).rejects.toThrow('given up');
-    await sentAway(knock(token));
-    await sentAway(knock(new Uint8Array(32)));
+    await refused(knock(token));
+    await refused(knock(new Uint8Array(32)));
     const other = connect(join(folder, 'host'));
-    other.on('error', () => {}); // it is sent away
+    other.on('error', () => {}); // it is refused
     other.write(encodeFrame(FrameType.open, 0, new Uint8Array(32)));
-    await sentAway(other);
+    await refused(other);
   });
 
   test('keeps a few silent connections, and closes the oldest for a new one', async () => {
     const silent = Array.from({ length: 64 }, () => knock());
-    await Promise.all(silent.slice(0, 48).map(sentAway));
+    await Promise.all(silent.slice(0, 48).map(refused));
     const { token, connection } = listener.expect(signal);
     knock(token);
     (await connection).destroy();

@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { LABEL, type Owner, removeOrphans, runThrowaway } from './container.ts';
 import { connectEngine } from './engine.ts';
 
-/** An engine with these containers, each by its id; gives those that it was told to remove. */
+/** An engine with these containers. `removed` lists the ids that it was asked to remove. */
 async function engineWith(containers: readonly { Id: string; State: string; Labels: Record<string, string> }[]) {
   const folder = mkdtempSync(join(tmpdir(), 'cella-leftovers-'));
   const removed: string[] = [];
@@ -51,7 +51,7 @@ it('removes its own unused containers', async () => {
   expect(removed).toEqual(['meexited2']);
 });
 
-/** Frames of output as engines send them. */
+/** A frame of output as engines send it. */
 function frame(stream: number, text: string): Buffer {
   const [head, bytes] = [Buffer.alloc(8), Buffer.from(text)];
   head.writeUInt8(stream, 0);
@@ -59,8 +59,8 @@ function frame(stream: number, text: string): Buffer {
   return Buffer.concat([head, bytes]);
 }
 
-/** What is read of a container whose engine sends this. */
-async function heardOf(sent: Buffer) {
+/** How a container ends, and its output, if the engine sends these bytes. */
+async function outcomeOf(sent: Buffer) {
   const folder = mkdtempSync(join(tmpdir(), 'cella-output-'));
   let attached: ServerResponse | undefined;
   const server = createServer((request, response) => {
@@ -92,9 +92,9 @@ it('reads a container’s stdout and stderr byte by byte', async () => {
   const letters = Array.from({ length: 20_000 }, (_, n) => frame(n % 4 === 0 ? 2 : 1, 'x'));
   const sent = Buffer.concat([frame(1, 'é'), ...letters, frame(1, ''), frame(2, 'end')]);
   const expected = { kind: 'ended', output: `é${'x'.repeat(15_000)}`, errors: `${'x'.repeat(5000)}end` };
-  expect(await heardOf(sent)).toEqual(expected);
+  expect(await outcomeOf(sent)).toEqual(expected);
 });
 
 it('refuses invalid container output', async () => {
-  await expect(heardOf(frame(7, 'x'))).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
+  await expect(outcomeOf(frame(7, 'x'))).rejects.toMatchObject({ code: 'IMAGE_UNUSABLE' });
 });

@@ -22,7 +22,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Something that listens on a socket there. */
+/** A server on a socket in the folder. */
 async function listening(name: string, answer: RequestListener): Promise<string> {
   const server = createServer(answer);
   const socket = join(folder, name);
@@ -43,12 +43,12 @@ const json =
   };
 const docker = json({ Version: '20.10.24', Components: [{ Name: 'Engine' }] });
 const podman = json({ Version: '4.3.1', Components: [{ Name: 'Podman Engine' }] });
-/** What a real one says in each of its answers. */
+/** Answers only a ping, with this Server header. */
 const calling =
   (server: string): RequestListener =>
   (request, response) => {
     if (request.url === '/_ping') response.writeHead(200, { Server: server }).end('OK');
-    // Podman takes seconds for it on a machine that is busy; whoever asks would wait for ever.
+    // Any other request gets no answer: Podman takes seconds to report its version.
   };
 const unreachable = (words: RegExp) => ({ code: 'ENGINE_UNREACHABLE', message: expect.stringMatching(words) });
 
@@ -63,7 +63,7 @@ describe('connectEngine', () => {
   it.each([
     ['Docker/20.10.24+dfsg1 (linux)', { name: 'docker', version: '20.10.24+dfsg1' }],
     ['Libpod/4.3.1 (linux)', { name: 'podman', version: '4.3.1' }],
-  ])('asks nothing that takes long of an engine that tells its name: %s', async (server, called) => {
+  ])('sends no slow request to an engine whose header has its name: %s', async (server, called) => {
     expect(await connectEngine(await listening('some.sock', calling(server)))).toMatchObject(called);
   });
 
@@ -125,10 +125,10 @@ describe('findEngine', () => {
   });
 });
 
-describe('call', () => {
+describe('callEngine', () => {
   const engine = { address: 'unix:///engine' };
 
-  it('gives up an engine that does not answer', async () => {
+  it('gives up on an engine that does not answer', async () => {
     const silent = callEngine(engine, 'starting a container', () => new Promise(() => {}), { timeoutMs: 20 });
     await expect(silent).rejects.toMatchObject(unreachable(/did not answer within 0\.02 s: starting a container/));
   });
@@ -161,12 +161,12 @@ describe('call', () => {
   });
 });
 
-describe('an engine that answers nonsense', () => {
+describe('an invalid answer of an engine', () => {
   it.each([
     ['listing images', (engine: Engine) => listImages(engine)],
     ['inspecting the image', (engine: Engine) => findImage(engine, 'some')],
     ['inspecting a container', (engine: Engine) => new Container(engine, 'a'.repeat(64)).state()],
-  ])('is told so: %s', async (what, ask) => {
+  ])('is reported: %s', async (what, ask) => {
     const socket = await listening('docker.sock', (request, response) => {
       if (request.url === '/version') docker(request, response);
       else json({ odd: true })(request, response);

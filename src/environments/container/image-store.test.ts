@@ -1,5 +1,3 @@
-/** A packer that was stopped is given up. */
-
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,11 +12,11 @@ test('building stops if the program that packs the image was stopped', async () 
   chmodSync(python, 0o755);
   const stop = new AbortController();
   try {
-    const engine = {} as Engine; // it is not asked before the packer has spoken
+    const engine = {} as Engine; // not called before the packer has written something
     const built = buildImage(engine, { python, version: '0', signal: stop.signal });
     await expect(built).rejects.toMatchObject({ code: 'CONTAINER_FAILED', message: /was stopped/ });
   } finally {
-    stop.abort(); // ends the packer, whatever became of the test
+    stop.abort(); // ends the packer, even if the test fails
     rmSync(folder, { recursive: true });
   }
 }, 20_000);

@@ -8,7 +8,7 @@ const DEADLINE_MS = 30_000;
 const AT_ONCE = 16;
 const EACH = 4;
 
-/** A process that answers what the test says. */
+/** A broker whose process answers when the test calls `answer`. */
 function setUp(ended: () => void = () => {}) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const kill = vi.fn();
@@ -24,10 +24,10 @@ function setUp(ended: () => void = () => {}) {
     stdout.write(`${JSON.stringify({ id, result })}\n`);
     await turn();
   };
-  /** Each for a user of its own, unless one is named. */
+  /** Each request is of another user, unless `whose` is given. */
   const ask = (op: string, root: object | null = {}, whose = op) => {
     const asked = broker.ask({ op, args: {}, whose, ...(root && { root }) }, z.unknown());
-    asked.catch(() => {}); // each test looks at what it asks about
+    asked.catch(() => {}); // a test awaits only the requests that it checks
     return asked;
   };
   return { broker, sent, stdout, child, kill, onEnd, answer, ask };
@@ -66,7 +66,7 @@ describe('the file broker', () => {
     expect(onEnd).toHaveBeenCalled();
     await answer('op0', 'answered');
     expect(await others[0]).toBe('answered');
-    // What it holds for somebody is ended by it alone.
+    // Only this broker can finish an operation that it holds.
     const held = ask('commit', null);
     await turn();
     await answer('commit', 'kept');
@@ -108,7 +108,7 @@ describe('the file broker', () => {
     await answer('other', 'done');
     expect(await other).toBe('done');
     vi.advanceTimersByTime(DEADLINE_MS);
-    // Those that it has to itself do not come back: what waits for one of them would wait for ever.
+    // All threads of this user are stuck: a request that waits for one of them would wait forever.
     await Promise.all(first.slice(1, EACH + 1).map((asked) => expect(asked).rejects.toBeInstanceOf(RequestStuck)));
     const never = [...first.slice(EACH + 1), ask('more', null, 'mallory')];
     await Promise.all(never.map((asked) => expect(asked).rejects.toMatchObject({ code: 'STORAGE_FAILED' })));

@@ -58,7 +58,7 @@ it('steps with open files of a folder that may hang take turns, and the last ste
   const late = expect(committed).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   for (let second = 0; second < 30; second++) {
     await vi.advanceTimersByTimeAsync(1000);
-    // The folder is really looked at meanwhile, and must not seem to hang.
+    // The check of the folder is a real call, which needs real time to answer.
     await stat('/');
   }
   await late;

@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
-/** `l0` leads to `x` by so many links, each followed by `step` as often as asked for. */
+/** `l0` leads to `x` through this many links. The target of each ends with `step`, repeated. */
 function chain(links: number, step: string, times: number): void {
   for (let number = 0; number < links; number++) {
     const next = number === links - 1 ? 'x' : `l${number + 1}`;

@@ -156,7 +156,7 @@ describe('a workspace', () => {
     await expect(workspace.write('evil/x', bytes('x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(workspace.list('out')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(workspace.delete('out/secret')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
-    // A write takes the link's place, as it would that of a file.
+    // A write replaces the link, as it would a file.
     await workspace.write('link', bytes('mine'));
     expect(readFileSync(join(top, 'secret'), 'utf8')).toBe('secret');
     await workspace.delete('out');
@@ -189,7 +189,7 @@ describe('a workspace', () => {
     await expect(named.list('a/b/up')).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 
-  it('is not followed to a link in its place', async () => {
+  it('is refused if a link has taken its place', async () => {
     rmSync(root, { recursive: true });
     symlinkSync('/etc', root);
     await expect(workspace.read('passwd')).rejects.toMatchObject({ code: 'FOLDER_REPLACED' });

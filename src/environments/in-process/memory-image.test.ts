@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(async () => await rm(dataDir, { recursive: true }));
 
-/** As if it was used last so many minutes ago. */
+/** Makes an image look as if it was last used this many minutes ago. */
 async function age(key: string, minutes: number): Promise<void> {
   const then = new Date(Date.now() - minutes * 60_000);
   await utimes(join(folder(), `${key}.snapshot`), then, then);
@@ -33,7 +33,7 @@ it('keeps a limited number, and removes the least recently used', async () => {
     await cache.put(key, body(key));
     await age(key, 40 - index);
   }
-  // The oldest is used once more.
+  // Now the oldest is the most recently used.
   await cache.take('a');
   await cache.put('e', body('e'));
   expect((await readdir(folder())).toSorted()).toEqual(['a', 'c', 'd', 'e'].map((key) => `${key}.snapshot`));

@@ -8,7 +8,7 @@ import { runs } from '../../../test/support/processes/zombie.ts';
 import { ownGroup } from '../../sandbox/process-tree.ts';
 import { LocalEnvironment } from './local-environment.ts';
 
-/** Begins a program that nothing leads back to: no parent, no group, no session, no variable. Tells its number. */
+/** Starts a program that has nothing in common with this one: no parent, group, session or variable. Prints its pid. */
 const ORPHAN = `
 import os
 if os.fork() == 0:
@@ -49,7 +49,7 @@ async function pidFrom(argv: readonly string[]): Promise<number> {
   return pid;
 }
 
-/** Only root may change the group of a system. */
+/** Usually only root may create control groups. */
 function canMakeGroups(): boolean {
   try {
     accessSync(ownGroup() ?? '', constants.W_OK);
@@ -60,7 +60,7 @@ function canMakeGroups(): boolean {
 }
 
 describe.runIf(canMakeGroups())('with control groups', () => {
-  test('a process that nothing leads back to ends with its program', async () => {
+  test('a process that has left its parent, group and session ends with its program', async () => {
     const pid = await pidFrom(['python3', '-c', ORPHAN]);
     await expect.poll(() => runs(pid)).toBe(false);
   });

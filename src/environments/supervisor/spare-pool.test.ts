@@ -1,11 +1,9 @@
-/** The processor that a thread computes on is told by its number. */
-
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { CurrentProcessor } from './spare-pool.ts';
 
-/** Those that this process may use: `0-1,4`. */
+/** The processors that this process may use. The system lists them as `0-1,4`. */
 function allowed(): number[] {
   const list = /^Cpus_allowed_list:\s*(.+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '';
   return list.split(',').flatMap((range) => {

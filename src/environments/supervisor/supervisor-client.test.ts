@@ -1,5 +1,3 @@
-/** A sandbox whose pid 1 does not answer, and cannot be ended either, holds nobody up. */
-
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -27,7 +25,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A connection whose other end is this test's. */
+/** A connection, and its other end, which the test uses. */
 async function connected(largest: typeof fromKernel) {
   const other = once(server, 'connection').then(([socket]): Socket => socket.resume());
   accepted.push(other);
@@ -46,7 +44,7 @@ test('a spare that never answers is given up if pid 1 is stopped and cannot be k
     exitReason: async () => ({ signal: 'SIGKILL', environmentEnded: 'it has ended' }),
     close: async () => {},
     pauseCheck: { checkAfterMs: 20, isPaused: async () => true },
-    // The template that should do it was stopped too.
+    // The template that would kill it is stopped, too.
     kill: async () => {},
   };
   const host = new SupervisorClient(transport);

@@ -1,4 +1,3 @@
-/** Frame connections: whether anybody is at the other end. Pipes: whether others have a turn. */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -11,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'cella-sockets-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('a connection', () => {
-  test('connects if somebody listens, and stays connected when that one ends', async () => {
+  test('connects if somebody listens, and stays connected after the other side has closed', async () => {
     const path = join(folder, 'open');
     const server = createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => server.listen(path, resolve));

@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'cella-proxy-'));
 const socketPath = join(folder, 'proxy');
 const denied: DeniedAttempt[] = [];
 const seen: IncomingMessage[] = [];
-/** What names lead to. `turning` is another address each time it is asked for. */
+/** The addresses of names. `turning.example` has another address after the first lookup. */
 const names: Record<string, readonly string[]> = {
   'far.example': ['127.0.0.2'],
   'own.example': ['127.0.0.1'],
@@ -23,7 +23,7 @@ const names: Record<string, readonly string[]> = {
   'sub.wild.example': ['127.0.0.2'],
 };
 let asked = 0;
-/** Answers what was asked for under a name that is not answered by itself. */
+/** Functions that end the lookups of `*.silent.example`. */
 const silent: (() => void)[] = [];
 let proxy: NetworkProxy;
 let target: Server;
@@ -86,7 +86,7 @@ async function ask(path: string, headers: Record<string, string> = {}, body?: st
   return { status: message.statusCode ?? 0, text, message };
 }
 
-/** Everything that comes back for these bytes, until the proxy hangs up. */
+/** Everything that the proxy sends for these bytes until it closes the connection. */
 async function raw(bytes: string): Promise<string> {
   const socket = connect(socketPath);
   socket.write(bytes);
@@ -255,7 +255,7 @@ describe('floods', () => {
     await Promise.all(idle.map((socket) => once(socket, 'connect')));
     const beyond = connect(socketPath).on('error', () => {});
     await once(beyond, 'close');
-    // The last of them is cut off for its silence.
+    // All of them are closed, because they send nothing.
     await Promise.all(idle.map((socket: Socket) => once(socket.on('error', () => {}).resume(), 'close')));
     expect((await ask(`http://127.0.0.2:${port}/`)).text).toBe('hello');
   });
@@ -265,7 +265,7 @@ describe('floods', () => {
     const replies = await Promise.all(names.map((name) => ask(name)));
     expect(replies.map(({ status }) => status).sort()).toEqual([502, 502, 503, 503, 503]);
     expect(silent).toHaveLength(2);
-    // Nobody waits for them any more, and they are under way all the same.
+    // These lookups still run, although their callers have gone.
     const { status, text } = await ask(`http://far.example:${port}/`);
     expect([status, text]).toEqual([503, expect.stringContaining('(too_many_lookups)')]);
     const waiting = ask(`http://far.example:${port}/`);
@@ -275,7 +275,7 @@ describe('floods', () => {
   });
 
   it('of such names leave a thread for other lookups', async () => {
-    // The system looks two names up at a time, for all sessions together.
+    // The default is one lookup at a time for a proxy: the system makes two at a time, for all sessions together.
     const looked: string[] = [];
     const resolve = (name: string) => {
       looked.push(name);
