@@ -37,7 +37,7 @@ export interface ProcessConfig {
   readonly redis: string | undefined;
   /** CELLA_PREFIX: the prefix of every key in Redis. */
   readonly prefix: string | undefined;
-  /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by blanks), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
+  /** CELLA_INDEX, CELLA_EXTRA_INDEX (separated by spaces), CELLA_WHEELS (folders, by colons) and CELLA_NO_INDEX=1. */
   readonly packages: PackageOptions;
   /** CELLA_TOOLS: folders with definitions of tools, separated by colons. */
   readonly toolFolders: string[] | undefined;

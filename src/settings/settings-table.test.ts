@@ -11,7 +11,7 @@ const sources = readdirSync(new URL('src', root), { recursive: true, encoding: '
   .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
   .map((name) => ({ name, text: read(`src/${name}`) }));
 
-const SEPARATORS: Readonly<Record<string, string>> = { ':': 'colons', ',': 'commas', ' ': 'blanks' };
+const SEPARATORS: Readonly<Record<string, string>> = { ':': 'colons', ',': 'commas', ' ': 'spaces' };
 const code = (text: string | undefined) => (text === undefined ? '' : `\`${text}\``);
 
 const optionNames = new Map(settingsIn(serverSettings).map(([name, setting]) => [setting, name]));
