@@ -7,7 +7,7 @@ import type { StreamItem } from '../protocol/session-events.ts';
 import { type ApiClient, hasCode } from './api-client.ts';
 import { subscribe } from './subscribe.ts';
 
-export interface ApprovalListenerOptions {
+interface ApprovalListenerOptions {
   readonly api: ApiClient;
   readonly sessionId: string;
   /** The sequence number of the last known event. */

@@ -46,7 +46,7 @@ export interface UseOptions {
   readonly stop?: 'when-closed' | 'when-gone';
 }
 
-export interface ClientSessionOptions extends UseOptions {
+interface ClientSessionOptions extends UseOptions {
   readonly api: ApiClient;
   readonly info: SessionInfo;
   readonly resumeMs: number;

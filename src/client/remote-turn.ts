@@ -13,7 +13,7 @@ import { newIdempotencyKey } from './remote-execution.ts';
 import { subscribe } from './subscribe.ts';
 import { aborted } from './transport.ts';
 
-export interface RemoteTurnOptions {
+interface RemoteTurnOptions {
   readonly api: ApiClient;
   readonly sessionId: string;
   readonly prompt: string;

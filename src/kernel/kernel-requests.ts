@@ -29,7 +29,7 @@ const SAVE_GRACE_MS = 5000;
 const REQUEST_ID_BIT = 0x80000000;
 
 /** How a kernel saves its namespace. */
-export type SaveSettings = HostPayload<'save'>;
+type SaveSettings = HostPayload<'save'>;
 
 interface KernelRequestHooks {
   /** Throws if the kernel is not idle. */

@@ -10,7 +10,7 @@ import { describeProblems, firstProblem } from '../protocol/parse.ts';
 import type { CheckpointSummary, DamagedRecord, ListRecords } from './contract.ts';
 import { boundHistory, SessionRecord } from './session-record.ts';
 
-export type ParsedRecord = { readonly record: SessionRecord } | { readonly reason: string };
+type ParsedRecord = { readonly record: SessionRecord } | { readonly reason: string };
 
 export function parseRecord(text: string): ParsedRecord {
   try {

@@ -21,7 +21,7 @@ export interface Principal {
 }
 
 /** How the principal authenticated. `id` is not secret: it is shown, and is the key of the rate limit. */
-export type AuthMethod =
+type AuthMethod =
   | { readonly kind: 'token'; readonly id: string; readonly name: string }
   | { readonly kind: 'login'; readonly id: string; readonly tokenId?: string }
   | { readonly kind: 'server'; readonly id: 'server' };

@@ -67,7 +67,7 @@ export const parseSessionToken = (text: string): TokenParts | undefined => sessi
 /** The largest backward jump of the clock that is tolerated. After a larger one, secrets created later are not valid. */
 const TOLERANCE_MS = 5 * 60_000;
 
-export interface Lifetime {
+interface Lifetime {
   readonly createdAt: number;
   /** Undefined: never. */
   readonly expiresAt?: number | undefined;

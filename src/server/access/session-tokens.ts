@@ -56,7 +56,7 @@ export interface TokenBinding {
   readonly runner: string;
 }
 
-export interface SessionTokenOptions {
+interface SessionTokenOptions {
   /** 24 hours by default. */
   readonly ttlMs?: number | undefined;
   /** How many calls it is valid for. Without it there is no limit; calls are counted all the same. */

@@ -43,7 +43,7 @@ interface TokensOptions {
   readonly users: Pick<UserStore, 'get' | 'find'>;
 }
 
-export interface CreatedToken {
+interface CreatedToken {
   /** Shown only once. */
   readonly token: string;
   readonly info: TokenInfo;

@@ -8,12 +8,12 @@ import type { Clock, DocumentStore } from '../../storage/contract.ts';
 import { LOCAL, type Principal, requireScope } from './authorization.ts';
 import { newId } from './secrets.ts';
 
-export interface UserPageOptions {
+interface UserPageOptions {
   readonly after?: string;
   readonly limit?: number;
 }
 
-export interface UserPage {
+interface UserPage {
   readonly items: readonly User[];
   readonly next?: string;
 }

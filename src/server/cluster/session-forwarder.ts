@@ -25,7 +25,7 @@ import {
 } from './peer-proxy.ts';
 import type { Peer, Peers } from './peers.ts';
 
-export interface SessionForwarderOptions {
+interface SessionForwarderOptions {
   readonly peers: Peers;
   readonly sessions: SessionManager;
   /** The token of the admin `local`, for clients of the local socket that sent none. */

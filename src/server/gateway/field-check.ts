@@ -45,7 +45,7 @@ export const ADDRESS: Fields = { ...PLAIN, remote: 'address' };
 export const MODEL_NAME: Fields = { ...PLAIN, isModel: true };
 
 /** Why a message is refused. `at`: the path, such as `messages[3].content[0].shell`. */
-export type Finding =
+type Finding =
   | { readonly kind: 'unknown field'; readonly at: string }
   | { readonly kind: 'unknown type'; readonly at: string; readonly type: string }
   | { readonly kind: 'remote'; readonly at: string };

@@ -60,7 +60,7 @@ export interface GateOf extends Partial<TokenBinding> {
   readonly hasNetwork?: boolean | undefined;
 }
 
-export type HandleModelRequest = (request: IncomingMessage, response: ServerResponse, expected?: GateOf) => boolean;
+type HandleModelRequest = (request: IncomingMessage, response: ServerResponse, expected?: GateOf) => boolean;
 
 const REFUSED: ReadonlySet<string> = new Set([
   ...['FORBIDDEN', 'NOT_FOUND', 'INVALID_REQUEST', 'TOO_LARGE', 'RATE_LIMITED'],

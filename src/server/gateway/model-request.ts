@@ -37,7 +37,7 @@ const Body = z.looseObject({
 type Body = z.infer<typeof Body>;
 
 /** What is checked in addition to the format. */
-export interface ModelRequestRules extends BodyLimits {
+interface ModelRequestRules extends BodyLimits {
   /** Fields and types of this provider that the operator added. */
   readonly added: ReadonlySet<string>;
   /** Whether the provider may reach other hosts for the agent. */
@@ -100,7 +100,7 @@ const UNNAMED_OUTPUT = 128_000;
 const MOST_OUTPUT = 10_000_000;
 const MOST_ANSWERS = 128;
 
-export interface OutputLimit {
+interface OutputLimit {
   /** Output tokens of all answers together. */
   readonly tokens: number;
   /** How many alternative answers the call requests. */
@@ -129,7 +129,7 @@ const OutputFields = z.looseObject({
 });
 type OutputFields = z.infer<typeof OutputFields>;
 
-export const OUTPUT_FIELDS: readonly string[] = Object.keys(OutputFields.shape);
+const OUTPUT_FIELDS: readonly string[] = Object.keys(OutputFields.shape);
 
 /** Ignores the names that other providers use, as the provider does. */
 export function outputLimitOf(format: ApiFormat, body: unknown): OutputLimit {
@@ -186,7 +186,7 @@ const MOST_KEY_BYTES = 200;
 /** Limit on a value that is parsed. */
 const MOST_VALUE_BYTES = 64 * 1024;
 
-export interface JsonMembers {
+interface JsonMembers {
   /** The body as received. */
   readonly bytes: Buffer;
   /** The parsed values of the names that exist. */
@@ -196,7 +196,7 @@ export interface JsonMembers {
 }
 
 /** `take` throws if the bodies of all calls together hold too much. */
-export interface BodyLimits {
+interface BodyLimits {
   readonly mostBytes: number;
   readonly take: (bytes: number) => void;
 }

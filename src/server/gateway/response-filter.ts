@@ -43,7 +43,7 @@ const END = Buffer.from('\n\n');
 /** Per event. Providers write one data line. */
 const MOST_DATA_LINES = 10_000;
 
-export interface AnswerReaderOptions {
+interface AnswerReaderOptions {
   readonly rules: FieldRules;
   readonly key: string;
   readonly usage: ResponseUsageReader;

@@ -10,7 +10,7 @@ import type { TokenBinding } from '../access/session-tokens.ts';
 const MOST_MODELS = 100;
 const OTHER = 'other';
 
-export interface CallUsage {
+interface CallUsage {
   /** Includes the model, and the cost if known. */
   readonly usage: TokenUsage;
   readonly estimated: boolean;

@@ -16,7 +16,7 @@ const readers: Readonly<Record<ApiFormat, ReadMessage>> = {
 /** Few characters per token, so that the estimate is too high rather than too low. */
 const CHARACTERS_PER_TOKEN = 3;
 
-export interface UsageReading {
+interface UsageReading {
   readonly counts: TokenCounts;
   /** The provider's name of the model. */
   readonly model: string | undefined;

@@ -84,7 +84,7 @@ export function buildApp(context: ServerContext): Fetch {
   return (request, bindings) => app.fetch(request, bindings);
 }
 
-export interface AppOptions {
+interface AppOptions {
   readonly hosts: HostHeaderRules;
   readonly log: Logger;
   readonly metrics: ServerMetrics;
@@ -183,7 +183,7 @@ function logRequest(c: RequestContext, log: Logger, metrics: ServerMetrics, ms: 
   else log.info(line, 'request');
 }
 
-export interface HostHeaderRules {
+interface HostHeaderRules {
   /** Whether only programs of this machine can reach the server. */
   readonly loopback: boolean;
   /** Further host names of the server: behind a proxy, or in DNS. */

@@ -24,7 +24,7 @@ import { admitRequest, type Reauthorize } from './router.ts';
 import type { CountUnread, ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
-export interface SessionSocketOptions {
+interface SessionSocketOptions {
   readonly service: ServerContext;
   readonly session: ServerSession;
   readonly principal: Principal;

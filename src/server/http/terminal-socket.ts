@@ -15,7 +15,7 @@ import type { Reauthorize } from './router.ts';
 import type { CountUnread, ReportRefusal, ServerContext } from './server-context.ts';
 import { SocketConnection } from './socket-connection.ts';
 
-export interface TerminalSocketOptions {
+interface TerminalSocketOptions {
   readonly service: ServerContext;
   readonly session: ServerSession;
   readonly options: TerminalOptions;

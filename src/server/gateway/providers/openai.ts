@@ -323,7 +323,7 @@ const openaiError = fields('type', { error: failure });
 const UsageDetails = z.object({ cached_tokens: Count }).nullish().catch(undefined);
 
 /** `input` excludes cached tokens. */
-export const OpenAiUsage = z
+const OpenAiUsage = z
   .object({
     input_tokens: Count,
     output_tokens: Count,
