@@ -47,7 +47,7 @@ export class Autosave {
     clearTimeout(this.#timer);
   }
 
-  /** Something has changed. */
+  /** Variables may have changed: schedules a save. */
   changed(): void {
     if (!this.#options.durableCheckpoints || this.#closed) return;
     this.#changed = true;
@@ -65,7 +65,7 @@ export class Autosave {
     return this.#saving;
   }
 
-  /** Saves changes from the kernel itself. */
+  /** Saves changes from the kernel itself, without a fork. */
   async saveInPlace(kernel: Kernel, execution: number): Promise<void> {
     clearTimeout(this.#timer);
     // A save under way ends with the environment of this kernel, so it must be written first.

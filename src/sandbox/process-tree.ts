@@ -18,10 +18,13 @@ import { type ProcessStat, readProcessStat } from '../lib/process-identity.ts';
 const TAG_VARIABLE = 'CELLA_COMMAND';
 /** Each round kills what the previous one missed. Only the machine's own limits stop a faster fork bomb. */
 const MOST_ROUNDS = 50;
-/** The most rounds in a row that find nothing but may have missed a process. On a busy machine, others end all the time. */
+/**
+ * The most rounds in a row that find nothing but may have missed a process. A process that ends during a round makes the round
+ * unsure, and on a busy machine this happens all the time.
+ */
 const MOST_UNSURE_ROUNDS = 10;
 
-/** While processes that were killed end. */
+/** The pause between two rounds, in which killed processes end. */
 const ROUND_MS = 5;
 
 interface ProcessTag {
@@ -171,7 +174,7 @@ function processIds(): number[] {
 
 /** Asynchronous: the system lets a reader wait for a process that waits for its disk. */
 async function read(path: string): Promise<string> {
-  // The process may have ended, or belong to another user.
+  // The process may have ended, or may belong to another user.
   return await readFile(path, 'latin1').catch(() => '');
 }
 

@@ -94,7 +94,7 @@ export class Container {
     if (await this.#tryToRemove()) return true;
     // Podman does not remove a paused container.
     const unpause = (abortSignal: AbortSignal) => this.#container.unpause({ abortSignal });
-    await callEngine(this.#engine, 'resuming a container', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(() => {}); // it was not
+    await callEngine(this.#engine, 'resuming a container', unpause, { timeoutMs: INSPECT_TIMEOUT_MS }).catch(() => {}); // it was not paused
     return await this.#tryToRemove();
   }
 

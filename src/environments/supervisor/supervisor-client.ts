@@ -44,7 +44,7 @@ const NO_OPTIONS = encodeHostPayload('start', { env: {}, reseed: false });
 /** How long close() waits for the environment to end. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
-/** Later figures are of no use to the caller. */
+/** How long a caller waits for the memory figures of an environment. */
 const MEASURE_TIMEOUT_MS = 5000;
 const NOTHING_MEASURED: MeasuredPayload = { kernels: {}, snapshots: {}, stopped: [] };
 
