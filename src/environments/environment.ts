@@ -1,14 +1,18 @@
 /**
- * The port of an environment, a place with processes and files, and what all adapters share: handles, checks, running programs.
+ * The port of an environment, a place with processes and files, and what works the same in all: handles, checks, running programs,
+ * and the files of a profile.
  */
 
 import { randomUUID } from 'node:crypto';
+import { basename, dirname } from 'node:path/posix';
 import type { Readable, Writable } from 'node:stream';
 import { z } from 'zod';
 import { onAbort } from '../lib/abort.ts';
+import type { AgentProfile } from '../protocol/agent-profile.ts';
 import { CellaError } from '../protocol/errors.ts';
 import { describeProblems } from '../protocol/parse.ts';
 import type { ProcessExit } from '../protocol/process.ts';
+import type { PermissionMode } from '../protocol/turn.ts';
 import { EnvironmentFiles, EnvironmentFolders, type EnvironmentRoots } from './files/environment-files.ts';
 
 export interface BasePaths {
@@ -212,4 +216,53 @@ export abstract class BaseEnvironment extends EnvironmentFiles implements Enviro
   protected endedError(reason: string, cause?: unknown): CellaError {
     return new CellaError('ENVIRONMENT_ENDED', `The environment ${this.id} has ended: ${reason}.`, { cause });
   }
+}
+
+/** Throws `BYPASS_REFUSED` if an agent that never asks could do anything to the machine. */
+export function checkMode(
+  mode: PermissionMode,
+  environment: { readonly kind: string; readonly isolated: boolean },
+): void {
+  if (mode !== 'bypass' || environment.isolated) return;
+  const { kind } = environment;
+  throw new CellaError('BYPASS_REFUSED', `The mode bypass needs an isolated environment; ${kind} is not isolated.`, {
+    details: { mode, environment: kind },
+  });
+}
+
+/** Writes the files of a profile that the workspace does not have yet. */
+export async function writeMissingFiles(
+  environment: Pick<Environment, 'listFiles' | 'writeFiles'>,
+  { files = {} }: AgentProfile,
+): Promise<readonly FileWritten[]> {
+  const written: FileWritten[] = [];
+  const missing: FileWrite[] = [];
+  const byFolder = Map.groupBy(Object.entries(files), ([path]) => dirname(path));
+  for (const [folder, inFolder] of byFolder) {
+    const names = await namesIn(environment, folder).catch(asCellaError);
+    for (const [path, content] of inFolder) {
+      // A folder that cannot be listed may have the file.
+      if (names instanceof CellaError) written.push({ path, ok: false, error: names });
+      else if (!names.has(basename(path))) missing.push({ path, content: contentOf(content) });
+    }
+  }
+  return [...written, ...(await environment.writeFiles(missing))];
+}
+
+function contentOf(content: NonNullable<AgentProfile['files']>[string]): string | Uint8Array {
+  return typeof content === 'string' ? content : Buffer.from(content.base64, 'base64');
+}
+
+async function namesIn(environment: Pick<Environment, 'listFiles'>, folder: string): Promise<Set<string>> {
+  try {
+    return new Set((await environment.listFiles(folder, '*')).map(({ path }) => path));
+  } catch (error) {
+    if (error instanceof CellaError && error.code === 'NOT_FOUND') return new Set();
+    throw error;
+  }
+}
+
+function asCellaError(error: unknown): CellaError {
+  if (error instanceof CellaError) return error;
+  throw error;
 }

@@ -1,6 +1,5 @@
 /** The environment of one session's agent and its runner: prepares it, sends prompts, reads and watches its files. */
 
-import { basename, dirname } from 'node:path/posix';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { z } from 'zod';
 import { SerialQueue } from '../lib/queues.ts';
@@ -14,14 +13,16 @@ import {
   TranscriptLine,
   transcriptPieces,
 } from '../protocol/runner-commands.ts';
-import { AgentName, checkTranscriptLength, type PermissionMode } from '../protocol/turn.ts';
-import type {
-  BasePaths,
-  Environment,
-  EnvironmentFileChange,
-  FileEntry,
-  FileWrite,
-  FileWritten,
+import { AgentName, checkTranscriptLength } from '../protocol/turn.ts';
+import {
+  type BasePaths,
+  checkMode,
+  type Environment,
+  type EnvironmentFileChange,
+  type FileEntry,
+  type FileWrite,
+  type FileWritten,
+  writeMissingFiles,
 } from './environment.ts';
 import { type RunnerCommandLine, runRunnerCommand } from './run-runner-command.ts';
 
@@ -290,43 +291,6 @@ function checkedName(name: string): AgentName {
   throw new CellaError('INVALID_NAME', `${JSON.stringify(name.slice(0, 80))} cannot be the name of an agent.`);
 }
 
-/** Writes the files of a profile that the workspace does not have yet. */
-export async function writeMissingFiles(
-  environment: Pick<Environment, 'listFiles' | 'writeFiles'>,
-  { files = {} }: AgentProfile,
-): Promise<readonly FileWritten[]> {
-  const written: FileWritten[] = [];
-  const missing: FileWrite[] = [];
-  const byFolder = Map.groupBy(Object.entries(files), ([path]) => dirname(path));
-  for (const [folder, inFolder] of byFolder) {
-    const names = await namesIn(environment, folder).catch(asCellaError);
-    for (const [path, content] of inFolder) {
-      // A folder that cannot be listed may have the file.
-      if (names instanceof CellaError) written.push({ path, ok: false, error: names });
-      else if (!names.has(basename(path))) missing.push({ path, content: contentOf(content) });
-    }
-  }
-  return [...written, ...(await environment.writeFiles(missing))];
-}
-
-function contentOf(content: NonNullable<AgentProfile['files']>[string]): string | Uint8Array {
-  return typeof content === 'string' ? content : Buffer.from(content.base64, 'base64');
-}
-
-async function namesIn(environment: Pick<Environment, 'listFiles'>, folder: string): Promise<Set<string>> {
-  try {
-    return new Set((await environment.listFiles(folder, '*')).map(({ path }) => path));
-  } catch (error) {
-    if (error instanceof CellaError && error.code === 'NOT_FOUND') return new Set();
-    throw error;
-  }
-}
-
-function asCellaError(error: unknown): CellaError {
-  if (error instanceof CellaError) return error;
-  throw error;
-}
-
 /** Yields once for all changes since the last time, with a pause of `restMs` in between. */
 async function* coalesce(changes: AsyncIterable<unknown>, restMs: number): AsyncGenerator<void> {
   let news = Promise.withResolvers<void>();
@@ -352,16 +316,4 @@ async function* coalesce(changes: AsyncIterable<unknown>, restMs: number): Async
     await delay(restMs);
   }
   if ('error' in over) throw over.error;
-}
-
-/** Throws `BYPASS_REFUSED` if an agent that never asks could do anything to the machine. */
-export function checkMode(
-  mode: PermissionMode,
-  environment: { readonly kind: string; readonly isolated: boolean },
-): void {
-  if (mode !== 'bypass' || environment.isolated) return;
-  const { kind } = environment;
-  throw new CellaError('BYPASS_REFUSED', `The mode bypass needs an isolated environment; ${kind} is not isolated.`, {
-    details: { mode, environment: kind },
-  });
 }

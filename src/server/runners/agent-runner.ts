@@ -4,8 +4,7 @@
  */
 
 import type { Readable } from 'node:stream';
-import type { Process } from '../../environments/environment.ts';
-import { checkMode } from '../../environments/execution-environment.ts';
+import { checkMode, type Process } from '../../environments/environment.ts';
 import { onAbort } from '../../lib/abort.ts';
 import { settlesWithin, withTimeout } from '../../lib/deadline.ts';
 import { type Line, LineSplitter } from '../../lib/line-splitter.ts';

@@ -6,8 +6,7 @@
 import { dirname, join, resolve } from 'node:path';
 import { activeProgram, programsDir } from '../../agents/installed-programs.ts';
 import { agentProgram } from '../../agents/registry.ts';
-import type { Environment, FileWritten } from '../../environments/environment.ts';
-import { writeMissingFiles } from '../../environments/execution-environment.ts';
+import { type Environment, type FileWritten, writeMissingFiles } from '../../environments/environment.ts';
 import { LocalEnvironment } from '../../environments/local/local-environment.ts';
 import { SandboxEnvironment } from '../../environments/sandbox-environment.ts';
 import { packageFile } from '../../interpreter/package-file.ts';

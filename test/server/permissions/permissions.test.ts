@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { checkMode } from '../../../src/environments/execution-environment.ts';
+import { checkMode } from '../../../src/environments/environment.ts';
 import type { PermissionRequest } from '../../../src/protocol/permission.ts';
 import type { PermissionAsker } from '../../../src/server/permissions/session-permissions.ts';
 import type { ServerSession } from '../../../src/server/sessions/server-session.ts';

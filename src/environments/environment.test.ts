@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { CellaError } from '../protocol/errors.ts';
-import type { FileWrite } from './environment.ts';
-import { writeMissingFiles } from './execution-environment.ts';
+import { type FileWrite, writeMissingFiles } from './environment.ts';
 
 const files = { 'a/one': 'new', 'a/two': 'new', 'b/three': 'new' };
 
