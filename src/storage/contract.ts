@@ -110,7 +110,7 @@ export interface EventLog {
   /** Appends all events or none, in order. Returns the last number; durable when it resolves. Events are JSON. */
   append(agentKey: string, events: readonly unknown[], options?: AppendOptions): Promise<number>;
   /** The current events in order, starting after `after`. Trimmed events are skipped. */
-  read(agentKey: string, options?: ReadOptions): AsyncIterable<LoggedEvent>;
+  read(agentKey: string, options?: EventReadOptions): AsyncIterable<LoggedEvent>;
   /** The number of the last event, even if it was trimmed; 0 if there was none. */
   last(agentKey: string): Promise<number>;
   /** The number of the last event that was trimmed; 0 if none was. */
@@ -128,7 +128,7 @@ export interface AppendOptions {
   readonly flushed?: boolean;
 }
 
-export interface ReadOptions {
+export interface EventReadOptions {
   readonly after?: number;
   readonly limit?: number;
   /** Ends after one page, even if there are more events. */

@@ -21,7 +21,7 @@ interface McpFlags extends SessionFlags {
 }
 
 /** The options of an MCP server on the command line. */
-interface McpRequest {
+interface ServeMcpRequest {
   readonly session: OpenOptions;
   /** The timeout of code that sets none. */
   readonly timeoutMs: number;
@@ -46,7 +46,7 @@ export function addMcp(define: DefineCommand, context: CommandContext, done: Don
     .action(async (flags: McpFlags) => done(await serve(requestOf(flags, context), context)));
 }
 
-async function serve(request: McpRequest, context: CommandContext): Promise<number> {
+async function serve(request: ServeMcpRequest, context: CommandContext): Promise<number> {
   const { terminal } = context;
   if (request.http === undefined && terminal.interactive) {
     await terminal.errLines(
@@ -61,7 +61,7 @@ async function serve(request: McpRequest, context: CommandContext): Promise<numb
 /** Serves until the client disconnects or `ended` resolves. Messages go to stderr. */
 async function serveUntil(
   ended: Promise<unknown>,
-  { session, timeoutMs, http }: McpRequest,
+  { session, timeoutMs, http }: ServeMcpRequest,
   { backend, version, defaults }: CommandContext,
 ): Promise<void> {
   const [{ serveMcp }, { ownCredentials }] = await Promise.all([
@@ -96,7 +96,7 @@ async function remoteSessions(options: OpenOptions, backend: BackendSelector): P
   );
 }
 
-function requestOf(flags: McpFlags, context: CommandContext): McpRequest {
+function requestOf(flags: McpFlags, context: CommandContext): ServeMcpRequest {
   const { http, tokenFile, ...others } = flags;
   if (http === undefined && tokenFile !== undefined) {
     throw new UsageError('--token-file needs --http.', 'Leave it out, or add --http PORT.');

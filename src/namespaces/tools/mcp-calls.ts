@@ -21,7 +21,7 @@ import { CALLABLE_METHODS, type McpTool } from './tool-definition.ts';
 import { cutNote, decodeWhole, jsonProblem, type LargeResultTurn, parseToolJson, tail } from './tool-output.ts';
 
 /** Arguments that fit the schema of the server's tool. */
-export interface McpCall {
+export interface McpToolCall {
   readonly callee: string;
   readonly tool: McpTool;
   /** The server's own name of the tool. */
@@ -35,7 +35,7 @@ export function prepareMcp(
   tools: ReadonlyMap<string, Tool>,
   recipe: string | undefined,
   given: CallArguments,
-): McpCall {
+): McpToolCall {
   const served =
     recipe === undefined ? undefined : (tools.get(recipe) ?? [...tools.values()].find(({ name }) => name === recipe));
   if (served === undefined) throw noSuchTool(tool, recipe, [...tools.keys()]);

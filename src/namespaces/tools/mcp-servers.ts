@@ -8,7 +8,7 @@ import type { RecipeInfo } from '../../protocol/namespace-models.ts';
 import type { PyValue } from '../../protocol/py-values.ts';
 import type { NamespaceCallContext } from '../host-methods.ts';
 import type { HostCommandOptions } from './host-command.ts';
-import type { McpCall } from './mcp-calls.ts';
+import type { McpToolCall } from './mcp-calls.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import { abortedError, type CallArguments } from './parameters.ts';
 import type { CredentialLookup } from './tool-credentials.ts';
@@ -56,13 +56,13 @@ export class McpServers {
     recipe: string | undefined,
     given: CallArguments,
     signal: AbortSignal,
-  ): Promise<McpCall> {
+  ): Promise<McpToolCall> {
     const { prepareMcp } = await import('./mcp-calls.ts');
     const { tools } = await raceAbort(this.#connect(tool), signal, () => abortedError(tool.name));
     return prepareMcp(tool, tools, recipe, given);
   }
 
-  async call(call: McpCall, context: NamespaceCallContext, turn: LargeResultTurn): Promise<PyValue> {
+  async call(call: McpToolCall, context: NamespaceCallContext, turn: LargeResultTurn): Promise<PyValue> {
     const { callee, tool } = call;
     const { callFailure, isLostSession } = await import('./mcp-calls.ts');
     const { mcpValue } = await import('./mcp-calls.ts');

@@ -6,9 +6,9 @@ import {
   type AppendOptions,
   type Clock,
   type EventLog,
+  type EventReadOptions,
   type LoggedEvent,
   PAGE_CHARACTERS,
-  type ReadOptions,
   type TrimLimits,
 } from '../contract.ts';
 import { eventJson } from '../validation.ts';
@@ -56,7 +56,7 @@ export class FileEventLog implements EventLog {
 
   async *read(
     agentKey: string,
-    { after = 0, limit = Infinity, onePage = false }: ReadOptions = {},
+    { after = 0, limit = Infinity, onePage = false }: EventReadOptions = {},
   ): AsyncGenerator<LoggedEvent> {
     let [position, left] = [after, limit];
     while (left > 0) {

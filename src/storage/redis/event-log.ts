@@ -1,7 +1,13 @@
 /** Event logs: a stream whose entry ids are the event numbers, and a hash with the last number, the last trimmed one and the size. */
 
 import { giveWay } from '../../lib/event-loop.ts';
-import { type EventLog, type LoggedEvent, PAGE_CHARACTERS, type ReadOptions, type TrimLimits } from '../contract.ts';
+import {
+  type EventLog,
+  type EventReadOptions,
+  type LoggedEvent,
+  PAGE_CHARACTERS,
+  type TrimLimits,
+} from '../contract.ts';
 import { eventJson } from '../validation.ts';
 import {
   asList,
@@ -101,7 +107,7 @@ export class RedisEventLog implements EventLog {
 
   async *read(
     agentKey: string,
-    { after = 0, limit = Infinity, onePage = false }: ReadOptions = {},
+    { after = 0, limit = Infinity, onePage = false }: EventReadOptions = {},
   ): AsyncGenerator<LoggedEvent> {
     let [position, left] = [Math.max(0, Math.floor(after)), limit];
     const [, stream] = this.#keysOf(agentKey);
