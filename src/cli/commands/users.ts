@@ -89,7 +89,7 @@ const quotaTable: Readonly<Record<QuotaFlag, QuotaRow>> = {
   storage: {
     flag: '--storage <mb>',
     field: 'storageBytes',
-    about: 'workspaces, events, outputs, checkpoints, conversations, artifacts and skills',
+    about: 'size of workspaces, events, outputs, checkpoints, conversations, artifacts and skills',
     unit: 'MB of storage',
     scale: MB,
   },
