@@ -31,11 +31,11 @@ test('an environment that ends slowly does not drop snapshots of the next one', 
   const [old, next] = [fakeEnvironment(), fakeEnvironment()];
   kernel.useEnvironment(new SharedEnvironment(old.environment));
   kernel.checkpoints.add(checkpoint(1));
-  const left = kernel.release('the sandbox ran out of memory', { keepSlot: true });
+  const releasing = kernel.release('the sandbox ran out of memory', { keepSlot: true });
   kernel.useEnvironment(new SharedEnvironment(next.environment));
   kernel.checkpoints.add(checkpoint(2));
   old.end();
-  await left;
+  await releasing;
   expect(kernel.checkpoints.all.map(({ gone }) => gone)).toEqual(['the sandbox ran out of memory', undefined]);
 });
 

@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ExecutionDeadline } from './kernel-execution.ts';
 
-let told: string[] = [];
+let calls: string[] = [];
 const start = (timeoutMs: number, graceMs = 100) =>
-  new ExecutionDeadline({ timeoutMs, graceMs }, { timeout: () => told.push('timeout'), kill: () => told.push('kill') });
+  new ExecutionDeadline(
+    { timeoutMs, graceMs },
+    { timeout: () => calls.push('timeout'), kill: () => calls.push('kill') },
+  );
 
 /** A deadline that has passed is reported in the next turn of the event loop, after all data that has arrived. */
 async function pass(ms: number): Promise<void> {
@@ -12,7 +15,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 beforeEach(() => {
-  told = [];
+  calls = [];
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 
@@ -24,11 +27,11 @@ describe('the deadline of an execution', () => {
   it('reports the timeout once', async () => {
     start(1000);
     await pass(999);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     await pass(1);
-    expect(told).toEqual(['timeout']);
+    expect(calls).toEqual(['timeout']);
     await pass(10_000);
-    expect(told).toEqual(['timeout']);
+    expect(calls).toEqual(['timeout']);
   });
 
   it('kills after the grace period', async () => {
@@ -36,18 +39,18 @@ describe('the deadline of an execution', () => {
     await pass(1000);
     clock.startGrace();
     await pass(99);
-    expect(told).toEqual(['timeout']);
+    expect(calls).toEqual(['timeout']);
     await pass(1);
-    expect(told).toEqual(['timeout', 'kill']);
+    expect(calls).toEqual(['timeout', 'kill']);
   });
 
   it('without a limit never reports a timeout, and still kills after a grace period', async () => {
     const clock = start(0);
     await pass(1_000_000);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     clock.startGrace();
     await pass(100);
-    expect(told).toEqual(['kill']);
+    expect(calls).toEqual(['kill']);
   });
 
   it('is paused while a person is asked', async () => {
@@ -55,12 +58,12 @@ describe('the deadline of an execution', () => {
     await pass(600);
     clock.pause();
     await pass(1_000_000);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     clock.resume();
     await pass(399);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     await pass(1);
-    expect(told).toEqual(['timeout']);
+    expect(calls).toEqual(['timeout']);
   });
 
   it('is paused once, however often it is asked to', async () => {
@@ -72,9 +75,9 @@ describe('the deadline of an execution', () => {
     clock.resume();
     clock.resume();
     await pass(499);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     await pass(1);
-    expect(told).toEqual(['timeout']);
+    expect(calls).toEqual(['timeout']);
   });
 
   it('has one grace period, which a second stop does not extend, and in which no timeout is reported', async () => {
@@ -85,9 +88,9 @@ describe('the deadline of an execution', () => {
     clock.pause();
     clock.resume();
     await pass(40);
-    expect(told).toEqual(['kill']);
+    expect(calls).toEqual(['kill']);
     await pass(10_000);
-    expect(told).toEqual(['kill']);
+    expect(calls).toEqual(['kill']);
   });
 
   it('reports nothing after it is stopped', async () => {
@@ -97,7 +100,7 @@ describe('the deadline of an execution', () => {
     const other = start(1000);
     other.stop();
     await pass(1_000_000);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
   });
 });

@@ -4,17 +4,17 @@ import { KernelLimit } from '../protocol/kernel-frames.ts';
 import type { ByteSource } from './kernel-connection.ts';
 import { MarkedOutput } from './kernel-output.ts';
 
-const mark = Buffer.alloc(KernelLimit.markerBytes, 0xff);
-mark.write('a mark of chaos', 1, 'latin1');
+const marker = Buffer.alloc(KernelLimit.markerBytes, 0xff);
+marker.write('a random marker', 1, 'latin1');
 
-const label = Buffer.alloc(KernelLimit.tagBytes, 0xff);
-label.write('a label of ours', 1, 'latin1');
+const tag = Buffer.alloc(KernelLimit.tagBytes, 0xff);
+tag.write('the random tag.', 1, 'latin1');
 
-function labelled(owner: number, text: string, length = Buffer.byteLength(text)): Buffer {
+function tagged(owner: number, text: string, length = Buffer.byteLength(text)): Buffer {
   const header = Buffer.alloc(6);
   header.writeUInt32LE(owner, 0);
   header.writeUInt16LE(length, 4);
-  return Buffer.concat([label, header, Buffer.from(text)]);
+  return Buffer.concat([tag, header, Buffer.from(text)]);
 }
 
 /** How the tests show the text of an owner. Pieces of a text look like the whole text. */
@@ -66,12 +66,12 @@ class Pipe implements ByteSource {
 function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolean } = {}) {
   const pipe = new Pipe();
   const seen: string[] = [];
-  let marks = 0;
+  let markers = 0;
   const handle = (): boolean => {
-    if (!stream.reached(marks + 1)) return false;
-    marks++;
-    seen.push(`<mark ${marks}>`);
-    stream.release(marks);
+    if (!stream.reached(markers + 1)) return false;
+    markers++;
+    seen.push(`<marker ${markers}>`);
+    stream.release(markers);
     return true;
   };
   const stream: MarkedOutput = new MarkedOutput(
@@ -84,8 +84,8 @@ function open(settings: { held?: boolean; unknown?: boolean; full?: () => boolea
       while (!settings.held && !pipe.ended && handle());
     },
   );
-  if (!settings.unknown) stream.open(label);
-  stream.begin(mark);
+  if (!settings.unknown) stream.open(tag);
+  stream.begin(marker);
   return { pipe, stream, handle, seen, text: () => seen.join('') };
 }
 
@@ -105,23 +105,23 @@ describe('an output stream', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {
         const { pipe, stream, text } = open();
-        const bytes = Buffer.concat(pieces.map((part) => (part === null ? mark : Buffer.from(part))));
+        const bytes = Buffer.concat(pieces.map((part) => (part === null ? marker : Buffer.from(part))));
         for (const chunk of cut(bytes, cuts)) pipe.write(chunk);
         stream.finish();
-        let marks = 0;
-        expect(text()).toBe(pieces.map((part) => part ?? `<mark ${++marks}>`).join(''));
+        let markers = 0;
+        expect(text()).toBe(pieces.map((part) => part ?? `<marker ${++markers}>`).join(''));
       }),
       { numRuns: 500 },
     );
   });
 
   it('keeps a marker whole that is split at any byte', () => {
-    const bytes = Buffer.concat([Buffer.from('before'), mark, Buffer.from('after')]);
+    const bytes = Buffer.concat([Buffer.from('before'), marker, Buffer.from('after')]);
     for (let at = 0; at <= bytes.length; at++) {
       const { pipe, text } = open();
       pipe.write(bytes.subarray(0, at));
       pipe.write(bytes.subarray(at));
-      expect(text(), `cut at ${at}`).toBe('before<mark 1>after');
+      expect(text(), `cut at ${at}`).toBe('before<marker 1>after');
     }
   });
 
@@ -137,18 +137,18 @@ describe('an output stream', () => {
 
   it('delivers the start of a marker that turns out to be text', () => {
     const { pipe, text } = open();
-    pipe.write(mark.subarray(0, 5));
+    pipe.write(marker.subarray(0, 5));
     expect(text()).toBe('');
     pipe.write('x');
-    expect(text()).toBe(`${mark.subarray(0, 5).toString()}x`);
+    expect(text()).toBe(`${marker.subarray(0, 5).toString()}x`);
   });
 
   it('delivers the start of a marker as text when the execution is over', () => {
     const { pipe, stream, text } = open();
-    pipe.write(Buffer.concat([Buffer.from('a'), mark.subarray(0, 15)]));
+    pipe.write(Buffer.concat([Buffer.from('a'), marker.subarray(0, 15)]));
     expect(text()).toBe('a');
     stream.finish();
-    expect(text()).toBe(`a${mark.subarray(0, 15).toString()}`);
+    expect(text()).toBe(`a${marker.subarray(0, 15).toString()}`);
   });
 
   it('delivers half a character as a replacement when the execution is over', () => {
@@ -161,20 +161,20 @@ describe('an output stream', () => {
   it('does not recognize the marker of an execution that is over', () => {
     const { pipe, stream, text } = open();
     stream.finish();
-    pipe.write(mark);
+    pipe.write(marker);
     stream.finish();
-    expect(text()).toBe(mark.toString());
+    expect(text()).toBe(marker.toString());
   });
 
   it('holds back output after a marker until its frame is handled', () => {
     const { pipe, handle, seen } = open({ held: true });
-    pipe.write(Buffer.concat([Buffer.from('one'), mark, Buffer.from('two'), mark, Buffer.from('three')]));
+    pipe.write(Buffer.concat([Buffer.from('one'), marker, Buffer.from('two'), marker, Buffer.from('three')]));
     expect(seen).toEqual(['one']);
     expect(pipe.reading).toBe(false);
     expect(handle()).toBe(true);
-    expect(seen).toEqual(['one', '<mark 1>', 'two']);
+    expect(seen).toEqual(['one', '<marker 1>', 'two']);
     expect(handle()).toBe(true);
-    expect(seen).toEqual(['one', '<mark 1>', 'two', '<mark 2>', 'three']);
+    expect(seen).toEqual(['one', '<marker 1>', 'two', '<marker 2>', 'three']);
     expect(handle()).toBe(false);
     expect(pipe.reading).toBe(true);
   });
@@ -198,13 +198,13 @@ describe('an output stream', () => {
   it('has not reached a frame while text before that frame waits for a slow reader', () => {
     let full = true;
     const { pipe, stream, handle, text } = open({ held: true, full: () => full });
-    pipe.write(Buffer.concat([Buffer.from('one '), mark, Buffer.from('two ')]));
+    pipe.write(Buffer.concat([Buffer.from('one '), marker, Buffer.from('two ')]));
     // The pipe is empty, so the kernel writes no second marker, but `two` is not delivered yet.
     expect(stream.reached(1)).toBe(false);
     full = false;
     stream.resume();
     expect(handle()).toBe(true);
-    expect(text()).toBe('one <mark 1>two ');
+    expect(text()).toBe('one <marker 1>two ');
   });
 
   it('counts as having reached every marker when it has ended', async () => {
@@ -235,17 +235,17 @@ describe('an output stream', () => {
         fc.property(fc.array(piece, { maxLength: 10 }), fc.array(fc.nat()), (pieces, cuts) => {
           const { pipe, stream, text } = open();
           const bytes = pieces.map((part) => {
-            if (part === null) return mark;
-            return typeof part === 'string' ? Buffer.from(part) : labelled(part.owner, part.text);
+            if (part === null) return marker;
+            return typeof part === 'string' ? Buffer.from(part) : tagged(part.owner, part.text);
           });
           for (const chunk of cut(Buffer.concat(bytes), cuts)) pipe.write(chunk);
           stream.finish();
-          let marks = 0;
-          const told = pieces.map((part) => {
-            if (part === null) return `<mark ${++marks}>`;
+          let markers = 0;
+          const expected = pieces.map((part) => {
+            if (part === null) return `<marker ${++markers}>`;
             return typeof part === 'string' ? part : by(part.owner, part.text);
           });
-          expect(text()).toBe(told.join(''));
+          expect(text()).toBe(expected.join(''));
         }),
         { numRuns: 500 },
       );
@@ -254,13 +254,13 @@ describe('an output stream', () => {
     it('keeps a character whole that is split between two of them', () => {
       const { pipe, text } = open();
       const [one, other] = [Buffer.from('é').subarray(0, 1), Buffer.from('é').subarray(1)];
-      pipe.write(Buffer.concat([one, labelled(1, 'between'), other]));
+      pipe.write(Buffer.concat([one, tagged(1, 'between'), other]));
       expect(text()).toBe(`${by(1, 'between')}é`);
     });
 
     it('waits for the rest of a partial one, also when the execution is over', () => {
       const { pipe, stream, text } = open();
-      const bytes = labelled(1, 'late');
+      const bytes = tagged(1, 'late');
       pipe.write(bytes.subarray(0, 18));
       stream.finish();
       pipe.write(bytes.subarray(18));
@@ -269,7 +269,7 @@ describe('an output stream', () => {
 
     it('treats an incomplete one as text', () => {
       const { pipe, stream, text } = open();
-      pipe.write(labelled(1, 'cut', 100));
+      pipe.write(tagged(1, 'cut', 100));
       stream.finish();
       expect(text()).toBe('');
       pipe.end();
@@ -278,22 +278,22 @@ describe('an output stream', () => {
 
     it('treats one over the maximum length as text', () => {
       const { pipe, text } = open();
-      pipe.write(labelled(1, 'forged', 65_000));
+      pipe.write(tagged(1, 'forged', 65_000));
       expect(text()).toMatch(/forged$/);
     });
 
     it('delivers nothing before the tag is known', () => {
       const { pipe, stream, text } = open({ unknown: true });
-      pipe.write(labelled(1, 'early'));
+      pipe.write(tagged(1, 'early'));
       expect(text()).toBe('');
-      stream.open(label);
+      stream.open(tag);
       expect(text()).toBe(by(1, 'early'));
     });
 
     it('delays one while its reader is slow', () => {
       let full = true;
       const { pipe, stream, text } = open({ full: () => full });
-      pipe.write(Buffer.concat([Buffer.from('one '), labelled(1, 'two')]));
+      pipe.write(Buffer.concat([Buffer.from('one '), tagged(1, 'two')]));
       expect(text()).toBe('one ');
       full = false;
       stream.resume();

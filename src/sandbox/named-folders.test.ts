@@ -71,7 +71,7 @@ it('a link above a folder is refused in the same way, whether its target exists 
   mkdirSync(join(top, 'file'));
   writeFileSync(join(top, 'file', 'b'), '');
   const path = join(top, 'a', 'b');
-  const told = ['folder', 'file', 'gone', 'file/b', 'a'].map((target) => {
+  const results = ['folder', 'file', 'gone', 'file/b', 'a'].map((target) => {
     symlinkSync(target, join(top, 'a'));
     try {
       return resolveFolder(path, 'cwd', join(top, 'data'), 'refused');
@@ -81,5 +81,5 @@ it('a link above a folder is refused in the same way, whether its target exists 
       unlinkSync(join(top, 'a'));
     }
   });
-  expect(new Set(told)).toEqual(new Set([`CellaError: cwd: the path ${path} now contains a link.`]));
+  expect(new Set(results)).toEqual(new Set([`CellaError: cwd: the path ${path} now contains a link.`]));
 });

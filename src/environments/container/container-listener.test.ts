@@ -20,7 +20,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function knock(token?: Uint8Array): Socket {
+function openSocket(token?: Uint8Array): Socket {
   const socket = connect(join(folder, 'host'));
   socket.on('error', () => {}); // some are refused
   if (token) socket.write(encodeFrame(FrameType.join, 0, token));
@@ -32,7 +32,7 @@ const refused = (socket: Socket) => new Promise<void>((resolve) => socket.resume
 describe('the listener of a container', () => {
   test('accepts a connection with the token, and the data after it', async () => {
     const { token, connection } = listener.expect(signal);
-    const socket = knock(token);
+    const socket = openSocket(token);
     socket.end('and more');
     expect(await text(await connection)).toBe('and more');
   });
@@ -40,7 +40,7 @@ describe('the listener of a container', () => {
   test('accepts a token that arrives in pieces', async () => {
     const { token, connection } = listener.expect(signal);
     const frame = encodeFrame(FrameType.join, 0, token);
-    const socket = knock();
+    const socket = openSocket();
     socket.write(frame.subarray(0, 5));
     await new Promise((resolve) => socket.write(frame.subarray(5, 20), resolve));
     socket.end(frame.subarray(20));
@@ -49,9 +49,9 @@ describe('the listener of a container', () => {
 
   test('accepts each token once', async () => {
     const { token, connection } = listener.expect(signal);
-    knock(token);
+    openSocket(token);
     (await connection).destroy();
-    await refused(knock(token));
+    await refused(openSocket(token));
   });
 
   test('refuses another token, another frame or a withdrawn token', async () => {
@@ -59,8 +59,8 @@ describe('the listener of a container', () => {
     const { token, connection } = listener.expect(stop.signal);
     stop.abort(new Error('given up'));
     await expect(connection).rejects.toThrow('given up');
-    await refused(knock(token));
-    await refused(knock(new Uint8Array(32)));
+    await refused(openSocket(token));
+    await refused(openSocket(new Uint8Array(32)));
     const other = connect(join(folder, 'host'));
     other.on('error', () => {}); // it is refused
     other.write(encodeFrame(FrameType.open, 0, new Uint8Array(32)));
@@ -68,10 +68,10 @@ describe('the listener of a container', () => {
   });
 
   test('keeps a few silent connections, and closes the oldest for a new one', async () => {
-    const silent = Array.from({ length: 64 }, () => knock());
+    const silent = Array.from({ length: 64 }, () => openSocket());
     await Promise.all(silent.slice(0, 48).map(refused));
     const { token, connection } = listener.expect(signal);
-    knock(token);
+    openSocket(token);
     (await connection).destroy();
     for (const socket of silent) socket.destroy();
   });

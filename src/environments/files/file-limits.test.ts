@@ -10,14 +10,14 @@ it('a user has 4 running operations and 64 waiting ones; others are not affected
   const taken = await Promise.all([1, 2, 3, 4].map(() => takeTurn('mallory')));
   let begun = 0;
   const waiting = Array.from({ length: 64 }, async () => {
-    const left = await takeTurn('mallory');
+    const release = await takeTurn('mallory');
     begun++;
-    left();
+    release();
   });
   await expect(takeTurn('mallory')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   (await takeTurn('victoria'))();
   expect(begun).toBe(0);
-  for (const left of taken) left();
+  for (const release of taken) release();
   await Promise.all(waiting);
   expect(begun).toBe(64);
 });
@@ -27,7 +27,7 @@ it('nobody waits forever if all operations of a user hang', async () => {
   const waiting = expect(takeTurn('mallory')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   await vi.advanceTimersByTimeAsync(30_000);
   await waiting;
-  for (const left of taken) left();
+  for (const release of taken) release();
   (await takeTurn('mallory'))();
 });
 

@@ -22,7 +22,7 @@ const names: Record<string, readonly string[]> = {
   'meta.example': ['169.254.169.254'],
   'sub.wild.example': ['127.0.0.2'],
 };
-let asked = 0;
+let lookups = 0;
 /** Functions that end the lookups of `*.silent.example`. */
 const silent: (() => void)[] = [];
 let proxy: NetworkProxy;
@@ -54,7 +54,7 @@ beforeAll(async () => {
     folder,
     limits: { connections: 8, headersMs: 300, lookups: 2, resolveMs: 300 },
     resolve: async (name) => {
-      if (name === 'turning.example') return asked++ === 0 ? ['127.0.0.2'] : ['127.0.0.1'];
+      if (name === 'turning.example') return lookups++ === 0 ? ['127.0.0.2'] : ['127.0.0.1'];
       if (name.endsWith('.silent.example')) return await new Promise((answer) => silent.push(() => answer([])));
       const found = names[name];
       if (!found) throw new Error('no such name');
@@ -158,7 +158,7 @@ describe('a request', () => {
 
   it('uses the checked address, and resolves a name once', async () => {
     expect((await ask(`http://turning.example:${port}/`)).text).toBe('hello');
-    expect(asked).toBe(1);
+    expect(lookups).toBe(1);
     expect((await ask(`http://turning.example:${port}/`)).status).toBe(403);
   });
 
@@ -301,8 +301,8 @@ describe('floods', () => {
     expect(denials.note(one, 0)).toEqual(one);
     for (let n = 0; n < 99; n++) expect(denials.note(one, n)).toBeUndefined();
     expect(denials.note(one, 61_000)).toEqual({ ...one, more: 99 });
-    const told = Array.from({ length: 500 }, (_, n) => denials.note({ ...one, host: `${n}.example` }, 61_000));
-    expect(told.filter((each) => each !== undefined)).toHaveLength(19);
+    const reports = Array.from({ length: 500 }, (_, n) => denials.note({ ...one, host: `${n}.example` }, 61_000));
+    expect(reports.filter((each) => each !== undefined)).toHaveLength(19);
     expect(denials.note({ ...one, host: 'ü\n\u001b[2J' }, 200_000)?.host).toBe('???[2J');
   });
 });
