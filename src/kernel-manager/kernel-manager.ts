@@ -138,11 +138,11 @@ export class KernelManager implements SlotOwner {
   }
 
   answerInput(id: number, text: string): void {
-    this.#askingKernel(id).answerInput(id, text);
+    this.#askingKernel(id).inputs.answerInput(id, text);
   }
 
   cancelInput(id: number, reason: string): void {
-    this.#askingKernel(id).cancelInput(id, reason);
+    this.#askingKernel(id).inputs.cancelInput(id, reason);
   }
 
   /** Asks an idle kernel about its variables. Throws `KERNEL_BUSY` while cells run or wait. */

@@ -158,6 +158,11 @@ export class Kernel {
     return this.#state.kind === 'running' ? this.#state.execution : undefined;
   }
 
+  /** Answers input() of the code. */
+  get inputs(): Pick<HostCalls, 'answerInput' | 'cancelInput'> {
+    return this.#hostCalls;
+  }
+
   /** One at a time: throws if another one runs. `settle` runs before the result is final, and can add to it. */
   execute(execution: KernelExecution, settle?: SettleResult): Promise<ResultEvent> {
     this.#checkIdle();
@@ -190,14 +195,6 @@ export class Kernel {
     if (this.#state.kind !== 'running') return false;
     this.#stop(this.#state.execution, 'interrupt');
     return true;
-  }
-
-  answerInput(id: number, text: string): void {
-    this.#hostCalls.answerInput(id, text);
-  }
-
-  cancelInput(id: number, reason: string): void {
-    this.#hostCalls.cancelInput(id, reason);
   }
 
   /** Kills the kernel. A running execution gets a result that says so. */
