@@ -58,7 +58,7 @@ export class SessionSocket {
     const { service, log, principal, session, reauthorize, unread, onRefused } = options;
     const warn = () => this.#connection.run(this.#connection.sendQueue.send({ type: 'draining' }));
     service.draining.addEventListener('abort', warn, { once: true });
-    this.#responder = options.responds ? session.permissions.join() : undefined;
+    this.#responder = options.responds ? session.permissions.responders.join() : undefined;
     const onClosed = (code: number) => {
       this.#responder?.leave();
       service.draining.removeEventListener('abort', warn);

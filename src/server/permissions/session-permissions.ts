@@ -75,8 +75,10 @@ const MOST_WAITING = 100;
 export class SessionPermissions {
   readonly #parts: SessionPermissionsParts;
   readonly #records: PermissionRecords;
-  readonly #rules: PermissionRuleStore;
-  readonly #responders = new Responders();
+  /** The rules of this session; they end with it. */
+  readonly rules: PermissionRuleStore;
+  /** The connected clients that can also answer the kernel tools' pending requests. */
+  readonly responders = new Responders();
   readonly #waiting = new Map<
     string,
     { readonly waiting: PendingPermission; readonly rule: DescribedPermission['rule'] }
@@ -88,7 +90,7 @@ export class SessionPermissions {
   constructor(parts: SessionPermissionsParts) {
     this.#parts = parts;
     this.#records = new PermissionRecords(parts.documents, parts.sessionId);
-    this.#rules = new PermissionRuleStore(parts.documents, { session: parts.sessionId });
+    this.rules = new PermissionRuleStore(parts.documents, { session: parts.sessionId });
     this.#unclaimed = new UnclaimedDecisions(
       this.#records,
       ({ turn }) => parts.definition.settings[turn === undefined ? 'inputTimeoutMs' : 'permissionTimeoutMs'],
@@ -114,15 +116,6 @@ export class SessionPermissions {
     };
     const { outcome, reason } = await this.#ask(await describeToolCall(call, this.#parts.executions.asker), asking);
     return { allowed: outcome === 'allowed', reason };
-  }
-
-  /** Adds a responder, who can also answer the kernel tools' pending requests. */
-  join() {
-    return this.#responders.join();
-  }
-
-  abstain(id: string, responder: number): void {
-    this.#responders.abstain(id, responder);
   }
 
   /** Oldest first. */
@@ -176,15 +169,6 @@ export class SessionPermissions {
     await this.#cancel((info, { isOrphaned }) => isOrphaned && matches(info), 'the turn was stopped');
   }
 
-  /** The rules of this session; they end with it. */
-  rules(): Promise<PermissionRule[]> {
-    return this.#rules.list();
-  }
-
-  deleteRule(id: string): Promise<void> {
-    return this.#rules.delete(id);
-  }
-
   /** Loads requests that an earlier server left pending, unlogged or unclaimed. Runs before the log is read. */
   async recover(): Promise<void> {
     const { pending, unclaimed } = await recoverPermissions(this.#records, this.#parts.writer);
@@ -218,7 +202,7 @@ export class SessionPermissions {
     const taken = this.#unclaimed.claim(request);
     if (taken) return await this.#answerClaimed(await taken, info);
     if (allowing) return await this.#answerByRule(info, allowing);
-    if (needsResponder && this.#responders.isEmpty) return denied(NOBODY);
+    if (needsResponder && this.responders.isEmpty) return denied(NOBODY);
     const left = [...this.#waiting.values()].find(({ waiting }) => waiting.isOrphaned && waiting.request === request);
     if (!left && isTooLong(info)) return denied(TOO_LONG);
     if (!left && this.#waiting.size >= MOST_WAITING) return denied(TOO_MANY);
@@ -226,7 +210,7 @@ export class SessionPermissions {
     if (left) waiting.attach(omitUndefined({ turn: info.turn, item: info.item, execution: info.execution }));
     else void this.#follow(waiting, rule);
     using _until = waiting.cancelOn(signal);
-    using _asked = needsResponder ? this.#responders.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
+    using _asked = needsResponder ? this.responders.ask(waiting.info.id, () => waiting.cancel(NOBODY)) : undefined;
     await waiting.announce(() => announceRequest(this.#recordsAndLog, waiting), { isAttached: left !== undefined });
     onAsked?.(waiting.info.id);
     return toResult(await waiting.written);
@@ -270,11 +254,11 @@ export class SessionPermissions {
   async #findRule(rule: NonNullable<DescribedPermission['rule']>, { user, turn }: PermissionInfo) {
     const holds = user !== undefined && (turn !== undefined || user === this.#parts.ownerId);
     const own = holds ? await this.#rulesFor('always', user).find(rule) : undefined;
-    return own ?? (await this.#rules.find(rule));
+    return own ?? (await this.rules.find(rule));
   }
 
   #rulesFor(scope: 'once' | 'session' | 'always', user: string): PermissionRuleStore {
-    return scope === 'always' ? new PermissionRuleStore(this.#parts.documents, { user }) : this.#rules;
+    return scope === 'always' ? new PermissionRuleStore(this.#parts.documents, { user }) : this.rules;
   }
 
   async #cancel(which: (info: PermissionInfo, waiting: PendingPermission) => boolean, reason: string): Promise<void> {

@@ -242,7 +242,7 @@ describe('a permission', () => {
     const last = await ask(third);
     await third.permissions.decide('local', last.id, { decision: 'allow', scope: 'session' });
     expect(await last.decided).toMatchObject({ id: before.id, outcome: 'allowed' });
-    expect(await third.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
+    expect(await third.permissions.rules.list()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
     // Whoever stops the agent does not want it any more.
     await third.turns.stop();
     expect(await third.permissions.get(other.id)).toMatchObject({ resolution: { outcome: 'cancelled' } });
@@ -314,7 +314,7 @@ describe('a permission', () => {
     const { id } = await next(serverSession, 'permission_requested', last);
     await serverSession.permissions.decide('local', id, { decision: 'allow', scope: 'session' });
     await decided;
-    expect(await serverSession.permissions.rules()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
+    expect(await serverSession.permissions.rules.list()).toMatchObject([{ tool: 'Bash', pattern: 'git status' }]);
   });
 
   test('can be a question, which is answered with a text and never by a rule', async () => {

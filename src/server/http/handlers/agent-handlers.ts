@@ -153,19 +153,19 @@ export function permissionHandlers({ sessions }: ServerContext): Handlers<typeof
       const { permissions } = await sessions.open(info.id);
       if (body.decision !== 'abstain') return await permissions.decide(principal.userId, permission, body);
       const found = await permissions.get(permission);
-      permissions.abstain(permission, body.responder);
+      permissions.responders.abstain(permission, body.responder);
       return found;
     },
 
     listSessionRules: async ({ info }) => {
       const { permissions } = await sessions.open(info.id);
-      return { rules: await permissions.rules() };
+      return { rules: await permissions.rules.list() };
     },
 
     deleteSessionRule: async ({ info, params, auditTarget }) => {
       auditTarget({ target: params.rule });
       const { permissions } = await sessions.open(info.id);
-      await permissions.deleteRule(params.rule);
+      await permissions.rules.delete(params.rule);
     },
 
     listRules: async ({ principal }) => ({ rules: await sessions.rulesOf(principal.userId).list() }),
