@@ -12,7 +12,6 @@ import { CellaError } from '../../protocol/errors.ts';
 import type { OutputFile } from '../../protocol/execution-events.ts';
 import { jsonBeginning, jsonBytes, jsonText } from '../../protocol/json-pieces.ts';
 import type { PermissionRequest } from '../../protocol/permission.ts';
-import type { SessionInfo } from '../../protocol/session-info.ts';
 import {
   type AgentName,
   type PromptFields,
@@ -32,7 +31,6 @@ import { endedEvent, interrupted, type StoredTranscripts, type TurnRecords } fro
 /** A turn as its runner gets it. */
 export interface RunnerTurn extends Readonly<PromptFields> {
   readonly session: Pick<ServerSession, 'id' | 'runnerSpec'>;
-  readonly info: SessionInfo;
   readonly id: string;
   readonly userId: string;
   readonly agent: AgentName;
@@ -228,7 +226,6 @@ export class TurnExecutor {
       );
       const result = await agents.run({
         session,
-        info: session.info(),
         id: turn.id,
         userId: record.by,
         agent: record.agent,
