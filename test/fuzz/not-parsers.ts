@@ -253,4 +253,5 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
   ],
   'server/http/router.ts': ['Router', 'admitRequest', 'counted', 'workFor', 'respond'],
   'server/http/partial-messages.ts': ['limitPartialMessages'],
+  'server/mcp-endpoints.ts': ['McpEndpoints', 'callLimits'],
 };

@@ -111,7 +111,7 @@ export async function bodies(): Promise<Target> {
   const { Glob } = await import('../../../src/environments/files/glob.ts');
   const files = await import('../../../src/environments/files/file-paths.ts');
   const { readJson } = await import('../../../src/server/http/bodies.ts');
-  const { checkMessage } = await import('../../../src/server/mcp-endpoints.ts');
+  const { checkMessage, readMessage } = await import('../../../src/server/mcp-endpoints.ts');
   const { TerminalClientFrame } = await import('../../../src/protocol/api/socket-frames.ts');
   const routes = await endpoints();
   const signer = new ForwardSigner('secret');
@@ -130,7 +130,7 @@ export async function bodies(): Promise<Target> {
         file: 'server/http/bodies.ts',
         functions: ['readBytes', 'readJson', 'whileThere', 'tooLarge', 'checkCheapToParse'],
       },
-      { file: 'server/mcp-endpoints.ts', functions: ['checkMessage'] },
+      { file: 'server/mcp-endpoints.ts', functions: ['checkMessage', 'readMessage'] },
       { file: 'server/access/secrets.ts', functions: ['parse', 'parseToken', 'parseSessionToken'] },
       { file: 'server/cluster/forward-signer.ts' },
       { file: 'environments/files/glob.ts' },
@@ -195,8 +195,9 @@ export async function bodies(): Promise<Target> {
         }
         checkMessage(json);
         if (isLarge) {
-          const asked = new Request('http://a/mcp', { method: 'POST', body: Uint8Array.from(body) });
-          checkMessage(await readJson(asked, rules.limitBytes, room()));
+          const asked = () => new Request('http://a/mcp', { method: 'POST', body: Uint8Array.from(body) });
+          await readJson(asked(), rules.limitBytes, room());
+          await readMessage(asked(), room());
         }
         const found = routes.find(({ method, shape }) => method === request.method && shape.test(path));
         if (found) {
