@@ -4,8 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { once as happens } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { WebSocket } from 'ws';
 import { Cella } from '../support/cli/command.ts';
@@ -381,5 +382,42 @@ told`;
           .soft((await mallory.call('DELETE ~/mcp', { headers: { ...headers, 'mcp-session-id': id } })).status)
           .toBeLessThan(500);
     },
+  ),
+  row(
+    'reads a large artifact over MCP 300 times, one by one and in batches, and never reads the answers',
+    SIZES,
+    async ({ mallory, url }) => {
+      const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+      await mallory.run('artifacts.save("mcp_large", "x" * 4_000_000)');
+      const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'x', version: '1' } };
+      const opened = await fetch(new URL(`/v1/sessions/${mallory.session}/mcp`, url), {
+        method: 'POST',
+        headers: { ...types, authorization: `Bearer ${mallory.token}` },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: client }),
+      });
+      await opened.text();
+      const read = (id: string) => ({
+        ...{ jsonrpc: '2.0', id, method: 'resources/read' },
+        params: { uri: 'cella://artifacts/mcp_large' },
+      });
+      const { hostname, port, host } = new URL(url);
+      const head = [
+        ...[`POST /v1/sessions/${mallory.session}/mcp HTTP/1.1`, `Host: ${host}`],
+        ...[`Authorization: Bearer ${mallory.token}`, `Mcp-Session-Id: ${opened.headers.get('mcp-session-id')}`],
+        ...Object.entries(types).map(([name, value]) => `${name}: ${value}`),
+      ];
+      const sockets = Array.from({ length: 300 }, (_, n) => {
+        const batch = Array.from({ length: 100 }, (_one, m) => read(`${n} ${m}`));
+        const body = JSON.stringify(n % 10 === 0 ? batch : read(`${n}`));
+        const socket = connect(Number(port), hostname).pause();
+        socket.on('error', () => {}); // it is cut off
+        socket.write([...head, `Content-Length: ${body.length}`, '', body].join('\r\n'));
+        return socket;
+      });
+      await delay(20_000);
+      for (const socket of sockets) socket.destroy();
+      await mallory.run('artifacts.delete("mcp_large")');
+    },
+    { stalls: false, mostGrowthMb: 400 },
   ),
 ];
