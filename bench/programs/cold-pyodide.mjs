@@ -17,6 +17,6 @@ python.FS.mkdirTree('/agent/workspace');
 const settings = JSON.stringify({ mode: 'build', preload: [] });
 python.runPython(readFileSync(join(workerData, 'pyodide', 'entry.py'), 'utf8'), {
   filename: `${INSIDE}/pyodide/entry.py`,
-  globals: python.toPy({ settings, place: INSIDE }),
+  globals: python.toPy({ settings, folder: INSIDE }),
 });
 parentPort.postMessage('ready');

@@ -1,4 +1,4 @@
-"""Where control groups are made on version 2: on the real file system of this machine, in a group made for the test.
+"""Control groups on the real file system of this machine: where they are made on version 2, and which give way.
 
 Run from the root of the repository, as root, with any Python from 3.9:
     python3 -I -B -m unittest discover -s python/tests -t python
@@ -7,13 +7,16 @@ Run from the root of the repository, as root, with any Python from 3.9:
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
+import time
 import traceback
 import unittest
 from typing import Callable, List, Tuple
 from unittest import mock
 
-from cella_kernel.sandbox import cgroup
+from cella_kernel.sandbox import cgroup, linux
 
 
 def _version2() -> str:
@@ -93,6 +96,80 @@ class Version2(unittest.TestCase):
             self._enable("-", enabled)
         except OSError:
             pass  # somebody else has come to use them
+
+
+def _found() -> "cgroup.Groups | None":
+    try:
+        return cgroup.find()
+    except cgroup.LayerError:
+        return None
+
+
+class Precedence(unittest.TestCase):
+    """Real groups with real processes, whose processor time is measured."""
+
+    def setUp(self) -> None:
+        groups = _found()
+        if groups is None or groups.precedence is None:
+            self.skipTest("needs root, groups for processors, and Linux 5.15")
+        self.groups = groups
+        self.addCleanup(groups.remove)
+
+    def test_one_that_computes_gives_way_until_it_stops_and_one_that_sleeps_does_not(self) -> None:
+        computing, sleeping = self._started(lambda: None), self._started(lambda: time.sleep(0.01))
+        self._until(lambda: self._gives_way(computing[0]))
+        self.assertFalse(self._gives_way(sleeping[0]))
+        os.kill(computing[1], signal.SIGSTOP)
+        self._until(lambda: not self._gives_way(computing[0]))
+
+    def test_many_that_compute_all_give_way(self) -> None:
+        many = [self._started(lambda: None)[0] for _ in range(6 * (os.cpu_count() or 1))]
+        self._until(lambda: all(self._gives_way(group) for group in many))
+
+    def test_no_time_passes_until_the_next_look_if_there_is_no_sandbox(self) -> None:
+        self.assertIsNone(self._precedence.pause_s())
+
+    @property
+    def _precedence(self) -> cgroup.Precedence:
+        assert self.groups.precedence is not None
+        return self.groups.precedence
+
+    def _started(self, step: Callable[[], None]) -> Tuple[cgroup.Group, int]:
+        group = self.groups.make()
+        pid = linux.clone(0, group.handle())
+        if pid == 0:
+            group.enter()
+            while True:
+                step()
+        self._precedence.add(group)
+        self.addCleanup(self._end, group, pid)
+        return group, pid
+
+    def _end(self, group: cgroup.Group, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self._precedence.remove(group)
+        group.remove()
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, "it never happened")
+            time.sleep(self._precedence.pause_s() or 0)
+            self._precedence.update()
+
+    def _gives_way(self, group: cgroup.Group) -> bool:
+        with open(cgroup._idle_file(self.groups.version, group.folders), encoding="ascii") as file:
+            return file.read().strip() == "1"
+
+
+class CpuTime(unittest.TestCase):
+    def test_both_versions_are_read_in_seconds(self) -> None:
+        for text, seconds in (("1500000000\n", 1.5), ("usage_usec 1500000\nuser_usec 1\n", 1.5)):
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write(text)
+                file.flush()
+                self.assertEqual(cgroup._CpuTime(file.name)._read(), seconds)
 
 
 def _in_child(enter: Callable[[], None], work: Callable[[], str]) -> str:

@@ -1,13 +1,14 @@
 """Control groups, version 1 and 2: the limits of a sandbox as a whole, and whether a process was killed for memory.
 
 If there is a controller for CPU time, each sandbox has one share, however many processes and sessions it starts, and all
-sandboxes together have no more than the server.
+sandboxes together have no more than the server. A sandbox that computes for long gives way to the others.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..protocol import SUPERVISOR_MEMORY_BYTES
@@ -27,7 +28,7 @@ class Group:
     """The control groups of one sandbox. Their files stay open, as the sandbox later unmounts the host's file tree."""
 
     def __init__(self, version: int, folders: Dict[str, str]) -> None:
-        self._folders = folders
+        self.folders = folders
         self._version = version
         files = _FILES[version]
         try:
@@ -47,7 +48,7 @@ class Group:
 
     def handle(self) -> Optional[int]:
         """Version 2: a descriptor of the folder to clone into. Version 1: None, as the process enters by itself."""
-        return os.open(self._folders["memory"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if self._version == 2 else None
+        return os.open(self.folders["memory"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if self._version == 2 else None
 
     def enter(self) -> None:
         """Version 1: moves the calling process, which must have one thread. Moving another process takes 100 times as long."""
@@ -78,11 +79,122 @@ class Group:
         return _oom_kills(self._oom)
 
     def remove(self) -> None:
-        for folder in set(self._folders.values()):
+        for folder in set(self.folders.values()):
             try:
                 os.rmdir(folder)
             except OSError:
                 pass  # a process is still ending; the next template removes the folder
+
+
+# A sandbox that takes more than this part of a processor gives way to the others. If many compute: more than half of an equal part.
+_MUCH = 0.2
+# It no longer gives way when it takes less than this part of that.
+_LITTLE = 0.25
+_SAMPLE_S = 0.25
+# While all sandboxes together take little.
+_REST_S = 1.0
+_PROCESSORS = os.cpu_count() or 1
+
+
+class Precedence:
+    """In the template: which sandboxes give way to the others, because they compute for long.
+
+    Groups with equal shares get equal time, but one that sleeps most of the time may wait for a tenth of a second until
+    another that computes makes room. A group with `cpu.idle` makes room at once. If nobody else wants a processor, it is as fast,
+    and all such groups share what is left equally.
+    """
+
+    def __init__(self, version: int, own: Dict[str, str]) -> None:
+        self._version = version
+        self._total = _CpuTime(_time_file(version, own))
+        self._sandboxes: Dict[Group, _CpuTime] = {}
+        self._due = 0.0
+
+    @staticmethod
+    def supported(version: int, own: Dict[str, str]) -> bool:
+        """From Linux 5.15 on."""
+        return (version == 2 or "cpuacct" in own) and os.path.exists(_idle_file(version, own))
+
+    def add(self, group: Group) -> None:
+        try:
+            self._sandboxes[group] = _CpuTime(_time_file(self._version, group.folders))
+        except OSError:
+            pass  # no file is free: it has its share, and never gives way
+
+    def remove(self, group: Group) -> None:
+        sandbox = self._sandboxes.pop(group, None)
+        if sandbox is not None:
+            sandbox.close()
+
+    def pause_s(self) -> Optional[float]:
+        """How long until `update`."""
+        return max(0.0, self._due - time.monotonic()) if self._sandboxes else None
+
+    def update(self) -> None:
+        """Call it often: it does something when its time has come."""
+        now = time.monotonic()
+        if not self._sandboxes or now < self._due:
+            return
+        gives_way = [sandbox for sandbox in self._sandboxes.values() if sandbox.gives_way]
+        if self._total.sample(now) < _MUCH / 4 and not gives_way:
+            self._due = now + _REST_S
+            return
+        self._due = now + _SAMPLE_S
+        parts = {group: sandbox.sample(now) for group, sandbox in self._sandboxes.items()}
+        active = sum(part > 0.01 for part in parts.values())
+        much = min(_MUCH, _PROCESSORS / 2 / max(1, active))
+        for group, sandbox in self._sandboxes.items():
+            wanted = parts[group] > (much * _LITTLE if sandbox.gives_way else much)
+            if wanted != sandbox.gives_way:
+                sandbox.gives_way = wanted
+                self._set(group, wanted)
+
+    def _set(self, group: Group, gives_way: bool) -> None:
+        try:
+            with open(_idle_file(self._version, group.folders), "w", encoding="ascii") as file:
+                file.write("1" if gives_way else "0")
+        except OSError:
+            pass  # the sandbox has ended
+
+
+def _time_file(version: int, folders: Dict[str, str]) -> str:
+    return os.path.join(folders["cpuacct"], "cpuacct.usage") if version == 1 else os.path.join(folders["memory"], "cpu.stat")
+
+
+def _idle_file(version: int, folders: Dict[str, str]) -> str:
+    return os.path.join(folders["cpu" if version == 1 else "memory"], "cpu.idle")
+
+
+class _CpuTime:
+    """The processor time of a group."""
+
+    __slots__ = ("_fd", "_at", "_seconds", "_part", "gives_way")
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._at = time.monotonic()
+        self._seconds = self._read()
+        self._part = 0.0
+        self.gives_way = False
+
+    def sample(self, now: float) -> float:
+        """The part of one processor that it takes. What is further back counts less."""
+        seconds = self._read()
+        passed = max(now - self._at, 1e-3)
+        newest = (seconds - self._seconds) / passed
+        weight = min(1.0, passed / (2 * _SAMPLE_S))
+        self._part += (newest - self._part) * weight
+        self._at, self._seconds = now, seconds
+        return self._part
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _read(self) -> float:
+        first = os.pread(self._fd, 64, 0).split(b"\n")[0]
+        # Version 1 has nanoseconds, version 2 microseconds after a word.
+        word, _, count = first.rpartition(b" ")
+        return int(count) / (1e6 if word else 1e9)
 
 
 class OwnGroup:
@@ -116,6 +228,7 @@ class Groups:
         self.has_shares = False
         self._own = {name: os.path.join(path, "cella-%d" % os.getpid()) for name, path in parents.items()}
         self._count = 0
+        self.precedence: Optional[Precedence] = None
         _sweep(set(parents.values()))
         try:
             for folder in set(self._own.values()):
@@ -124,12 +237,14 @@ class Groups:
                 os.mkdir(folder, 0o755)
             if version == 1:
                 self.has_shares = "cpu" in parents
-                return
-            for parent in set(parents.values()):
-                if make_room:
-                    _make_room(parent)
-            for folder in set(self._own.values()):
-                self.has_shares = _enable(folder)
+            else:
+                for parent in set(parents.values()):
+                    if make_room:
+                        _make_room(parent)
+                for folder in set(self._own.values()):
+                    self.has_shares = _enable(folder)
+            if self.has_shares and Precedence.supported(version, self._own):
+                self.precedence = Precedence(version, self._own)
         except OSError:
             self.remove()
             raise
@@ -236,7 +351,7 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Tuple[
             tries.append((places[0], True))
         return [({"memory": place, "pids": place}, make_room) for place, make_room in tries if _controls(place)]
     parents = {}
-    for controller in ("memory", "pids", "cpu"):
+    for controller in ("memory", "pids", "cpu", "cpuacct"):
         for kind, options, folder in mounts:
             if kind == "cgroup" and controller in options.split(","):
                 place = folder + own.get(controller, "/").rstrip("/")
@@ -244,8 +359,8 @@ def _candidates(version: int, mounts: List[Tuple[str, str, str]]) -> List[Tuple[
     if not {"memory", "pids"} <= set(parents):
         return []
     # Without a CPU share, a sandbox still has its limits.
-    without = {name: parents[name] for name in ("memory", "pids")}
-    return [(parents, False), (without, False)] if "cpu" in parents else [(without, False)]
+    tries = (parents, {name: path for name, path in parents.items() if name != "cpuacct"}, {name: parents[name] for name in ("memory", "pids")})
+    return [(places, False) for places in tries]
 
 
 def _own_folders() -> Iterator[Tuple[int, str]]:

@@ -104,6 +104,7 @@ class Template:
     def __init__(self, folder: str, launcher: Optional[Launcher]) -> None:
         self._folder = folder
         self._launcher = launcher
+        self._precedence = launcher.groups.precedence if launcher is not None and launcher.groups is not None else None
         self._host = os.getppid()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.path.join(folder, "template"))
@@ -144,13 +145,17 @@ class Template:
             for opening in list(self._opening.values()):
                 if time.monotonic() > opening.deadline:
                     self._end_opening(opening, opening.late(), [])
+            if self._precedence is not None:
+                self._precedence.update()
 
     def _pause_ms(self) -> Optional[float]:
         if self._prepare_next:
             return _QUIET_MS
-        if not self._opening:
-            return None
-        return max(0.0, min(opening.deadline for opening in self._opening.values()) - time.monotonic()) * 1000 + 1
+        pauses = [opening.deadline - time.monotonic() for opening in self._opening.values()]
+        until_update = self._precedence.pause_s() if self._precedence is not None else None
+        if until_update is not None:
+            pauses.append(until_update)
+        return max(0.0, min(pauses)) * 1000 + 1 if pauses else None
 
     def _accept(self) -> None:
         try:
@@ -216,6 +221,8 @@ class Template:
             supervisor.main(host, theirs, self._launcher, resources)
         theirs.close()
         resources.close()
+        if self._precedence is not None and resources.group is not None:
+            self._precedence.add(resources.group)
         ours.settimeout(_SEND_TIMEOUT_S)
         return Sandbox(pid, ours, resources)
 
@@ -364,6 +371,8 @@ class Template:
 
     def _forget(self, sandbox: Sandbox) -> None:
         sandbox.connection.close()
+        if self._precedence is not None and sandbox.resources.group is not None:
+            self._precedence.remove(sandbox.resources.group)
         sandbox.resources.remove()
 
     def _remove_networks(self) -> None:

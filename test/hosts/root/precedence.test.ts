@@ -1,0 +1,36 @@
+/** Processor time: a kernel that computes for long gives way to one that computes little. Needs a root host and Linux 5.15. */
+
+import { globSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { openSession } from '../../support/kernels/session.ts';
+import { templatesOf } from '../../support/processes/processes.ts';
+
+/** For each sandbox of this process: whether it gives way. */
+function whoGivesWay(): string[] {
+  const templates = templatesOf(process.pid);
+  const files = templates.flatMap(({ pid }) => globSync(`/sys/fs/cgroup/**/cella-${pid}/*/cpu.idle`));
+  return files.map((file) => readFileSync(file, 'utf8').trim());
+}
+
+test('a kernel that computes for long gives way to others until it stops, whichever processes and sessions it makes', async () => {
+  const computing = await openSession();
+  const other = await openSession();
+  await other.run('x = 1');
+  const pids = await computing.run(`
+import os
+pids = []
+for _ in range(4):
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        os.setsid()
+        while True: pass
+None`);
+  expect(pids.status).toBe('ok');
+  const count = (word: string) => whoGivesWay().filter((one) => one === word).length;
+  await expect.poll(() => count('1'), { timeout: 20_000 }).toBe(1);
+  expect(count('0')).toBeGreaterThanOrEqual(1);
+  await other.run('y = x');
+  expect(count('1')).toBe(1);
+  await computing.run('import signal\nfor pid in pids: os.kill(pid, signal.SIGKILL), os.waitpid(pid, 0)');
+  await expect.poll(() => count('1'), { timeout: 20_000 }).toBe(0);
+});
