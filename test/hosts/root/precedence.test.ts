@@ -27,10 +27,11 @@ for _ in range(4):
 None`);
   expect(pids.status).toBe('ok');
   const count = (word: string) => whoGivesWay().filter((one) => one === word).length;
-  await expect.poll(() => count('1'), { timeout: 20_000 }).toBe(1);
-  expect(count('0')).toBeGreaterThanOrEqual(1);
+  // There may be one more, which is prepared for the next session.
+  const oneGivesWay = () => expect.poll(() => count('1') === 1 && count('0') > 0, { timeout: 20_000 }).toBe(true);
+  await oneGivesWay();
   await other.run('y = x');
-  expect(count('1')).toBe(1);
+  await oneGivesWay();
   await computing.run('import signal\nfor pid in pids: os.kill(pid, signal.SIGKILL), os.waitpid(pid, 0)');
   await expect.poll(() => count('1'), { timeout: 20_000 }).toBe(0);
 });
