@@ -1,6 +1,7 @@
 /** The rules of users and sessions that allow a tool call without asking: what they compare, and how their patterns match. */
 
 import type { z } from 'zod';
+import { inSlices } from '../../lib/event-loop.ts';
 import { KeyedSerialQueue } from '../../lib/queues.ts';
 import { CellaError } from '../../protocol/errors.ts';
 import { isJsonLonger } from '../../protocol/json-pieces.ts';
@@ -37,12 +38,11 @@ export class PermissionRuleStore {
 
   /** The first rule that allows the call. */
   async find({ tool, target, definition }: RuledCall): Promise<PermissionRule | undefined> {
-    return (await this.list()).find(
-      (rule) =>
-        rule.tool === tool &&
-        (rule.definition === undefined || rule.definition === definition) &&
-        matches(rule.pattern, target),
-    );
+    for await (const rule of inSlices(await this.list())) {
+      const isForIt = rule.tool === tool && (rule.definition === undefined || rule.definition === definition);
+      if (isForIt && matches(rule.pattern, target)) return rule;
+    }
+    return undefined;
   }
 
   /** Throws `INVALID_REQUEST` for a bad pattern. Returns an equal rule if there is one. */
@@ -152,37 +152,70 @@ function tokensOf(pattern: string, kind: RuleTarget['kind']): PatternToken[] {
   });
 }
 
-/** Tracks all positions in the pattern at once, so that the time is linear. */
+/** Places in a pattern, one bit each. */
+type Places = Uint32Array<ArrayBuffer>;
+
+/** Tracks all places in the pattern at once, 32 in a step, so that the time is linear and short. */
 function matchTokens(
   tokens: readonly PatternToken[],
   characters: readonly string[],
   kind: RuleTarget['kind'],
 ): boolean {
-  let places = new Uint8Array(tokens.length + 1);
-  places[0] = 1;
+  const all = joinWildcards(tokens);
+  const words = (all.length >>> 5) + 1;
+  const nowhere: Places = new Uint32Array(words);
+  const { literals, wilds } = placesOf(all, words);
+  let held: Places = new Uint32Array(words);
+  held[0] = 1;
   for (const [index, character] of characters.entries()) {
-    const next = new Uint8Array(tokens.length + 1);
-    const wilds = { one: false, many: false, deep: false };
-    for (const wild of ['one', 'many', 'deep'] as const) {
-      wilds[wild] = standsFor(wild, character, characters[index - 1], kind);
-    }
-    for (let place = places.indexOf(1); place >= 0 && place < tokens.length; place = places.indexOf(1, place + 1)) {
-      const token = tokens[place] ?? '';
+    const literal = literals.get(character) ?? nowhere;
+    const may = (wild: keyof typeof wilds) =>
+      standsFor(wild, character, characters[index - 1], kind) ? wilds[wild] : nowhere;
+    const [one, many, deep] = [may('one'), may('many'), may('deep')];
+    const next: Places = new Uint32Array(words);
+    let [skips, moves] = [0, 0];
+    for (let word = 0; word < words; word++) {
+      const at = (places: Places) => places[word] ?? 0;
       // A wildcard may match nothing.
-      if (typeof token === 'object' && token.wild !== 'one') places[place + 1] = 1;
-      if (typeof token === 'string' ? token === character : wilds[token.wild]) {
-        next[typeof token === 'string' || token.wild === 'one' ? place + 1 : place] = 1;
-      }
+      const skipped = at(held) & (at(wilds.many) | at(wilds.deep));
+      const here = at(held) | (skipped << 1) | skips;
+      const moved = here & (at(literal) | at(one));
+      next[word] = (moved << 1) | moves | (here & (at(many) | at(deep)));
+      [skips, moves] = [skipped >>> 31, moved >>> 31];
     }
-    places = next;
+    held = next;
   }
-  let end = tokens.length;
-  for (; end > 0 && places[end] !== 1; end--) {
-    const token = tokens[end - 1];
-    if (typeof token === 'string' || token?.wild === 'one') return false;
-  }
-  return places[end] === 1;
+  const end = all.length;
+  return hasPlace(held, end) || (isRepeating(all[end - 1]) && hasPlace(held, end - 1));
 }
+
+/** Several wildcards in a row match what the widest of them does. `?` stays. */
+function joinWildcards(tokens: readonly PatternToken[]): PatternToken[] {
+  const joined: PatternToken[] = [];
+  for (const token of tokens) {
+    const last = joined.at(-1);
+    if (!isRepeating(token) || !isRepeating(last)) joined.push(token);
+    else if (token.wild === 'deep') joined[joined.length - 1] = token;
+  }
+  return joined;
+}
+
+function placesOf(tokens: readonly PatternToken[], words: number) {
+  const literals = new Map<string, Places>();
+  const wilds = { one: new Uint32Array(words), many: new Uint32Array(words), deep: new Uint32Array(words) };
+  for (const [place, token] of tokens.entries()) {
+    const places = typeof token === 'string' ? (literals.get(token) ?? new Uint32Array(words)) : wilds[token.wild];
+    if (typeof token === 'string') literals.set(token, places);
+    places[place >>> 5] = (places[place >>> 5] ?? 0) | (1 << (place & 31));
+  }
+  return { literals, wilds };
+}
+
+function isRepeating(token: PatternToken | undefined): token is { readonly wild: 'many' | 'deep' } {
+  return typeof token === 'object' && token.wild !== 'one';
+}
+
+const hasPlace = (places: Places, place: number): boolean => ((places[place >>> 5] ?? 0) & (1 << (place & 31))) !== 0;
 
 function standsFor(
   wild: 'one' | 'many' | 'deep',
