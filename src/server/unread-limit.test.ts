@@ -149,6 +149,17 @@ test('a client that goes waits no longer, whoever is before it', async () => {
   expect(await gone.reserve(1)).toBeUndefined();
 });
 
+test('a client that goes while it holds data and waits for more gets none of what it gives back', async () => {
+  const { open } = userClients();
+  open('holding').resize(500);
+  const gone = open('gone');
+  gone.resize(500);
+  const waiting = gone.reserve(400);
+  gone[Symbol.dispose]();
+  expect(await waiting).toBeUndefined();
+  expect(await isSettled(open('other').reserve(500))).toBe(true);
+});
+
 test('users have limits of their own', async () => {
   const limit = new UnreadLimit(MOST);
   userClients(limit, 'ada').open('one').resize(MOST);

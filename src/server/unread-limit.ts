@@ -95,7 +95,6 @@ class UserClient implements UnreadData {
     if (this.isClosed) return;
     this.isClosed = true;
     this.unread = 0;
-    this.#user.count(this, -this.bytes, true);
     this.#user.leave(this);
   }
 }
@@ -134,7 +133,9 @@ class UserClients {
   }
 
   leave(client: UserClient): void {
+    // Before its bytes are free, or a request of its own would get them.
     for (const waiter of this.#waiting) if (waiter.client === client) this.#refuse(waiter);
+    this.count(client, -client.bytes, true);
     this.#admit();
     if (--this.#clients > 0) return;
     clearTimeout(this.#timer);
@@ -200,13 +201,13 @@ class UserClients {
 
   #watch(): void {
     if (this.#timer || (this.#waiting.size === 0 && this.#bytes <= this.#most)) return;
-    const look = () => {
+    const check = () => {
       this.#timer = undefined;
       this.#cutStalled();
       this.#watch();
     };
     // First notice what was read while this process was busy.
-    this.#timer = setTimeout(() => setImmediate(look), STALLED_MS).unref();
+    this.#timer = setTimeout(() => setImmediate(check), STALLED_MS).unref();
   }
 
   #cutStalled(): void {

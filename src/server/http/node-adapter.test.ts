@@ -100,6 +100,30 @@ function unread(url: string): Disposable {
   return { [Symbol.dispose]: () => socket.destroy() };
 }
 
+it('a text for a client that has disconnected cuts off no other client', async () => {
+  const limit = new UnreadLimit(DOWNLOADED);
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const url = await listen(
+    async (_, { socket }) => {
+      const gone = once(socket, 'close');
+      asked.resolve();
+      await gone;
+      setImmediate(answered.resolve);
+      return textResponse('x'.repeat(DOWNLOADED), {});
+    },
+    { unread: limit },
+  );
+  let isCut = false;
+  using _other = limit.hold('', DOWNLOADED, () => {
+    isCut = true;
+  });
+  const request = get(url).on('error', () => {}); // its own end
+  await asked.promise;
+  request.destroy();
+  await answered.promise;
+  expect(isCut).toBe(false);
+});
+
 /** Resolves when so many clients were cut off because they did not read. */
 function cutOff(count: number) {
   const all = Promise.withResolvers<void>();

@@ -172,7 +172,8 @@ export class ResponseSender {
     return {
       outgoing,
       open: () => untilClosed(unread.open(userId, cut)),
-      hold: (bytes) => untilClosed(unread.hold(userId, bytes, cut)),
+      // A client that has gone must not cut others.
+      hold: (bytes) => untilClosed(outgoing.destroyed ? unread.open(userId) : unread.hold(userId, bytes, cut)),
       expectReading: (expected) => void outgoing.setTimeout(expected ? slowClientTimeoutMs : 0),
     };
   }
