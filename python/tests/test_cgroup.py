@@ -126,6 +126,14 @@ class Precedence(unittest.TestCase):
         many = [self._started(lambda: None)[0] for _ in range(6 * (os.cpu_count() or 1))]
         self._until(lambda: all(self._gives_way(group) for group in many))
 
+    def test_a_group_that_somebody_has_removed_does_not_keep_others_from_giving_way(self) -> None:
+        gone = self.groups.make()
+        self._precedence.add(gone)
+        gone.remove()
+        computing = self._started(lambda: None)[0]
+        self._until(lambda: self._gives_way(computing))
+        self._precedence.remove(gone)
+
     def test_no_time_passes_until_the_next_look_if_there_is_no_sandbox(self) -> None:
         self.assertIsNone(self._precedence.pause_s())
 

@@ -100,8 +100,9 @@ class Precedence:
     """In the template: which sandboxes give way to the others, because they compute for long.
 
     Groups with equal shares get equal time, but one that sleeps most of the time may wait for a tenth of a second until
-    another that computes makes room. A group with `cpu.idle` makes room at once. If nobody else wants a processor, it is as fast,
-    and all such groups share what is left equally.
+    another that computes makes room. A group with `cpu.idle` makes room at once. If no other sandbox wants a processor, it is as
+    fast, and all such groups share what is left equally. Towards the server and other programs nothing changes: `cpu.idle` compares
+    only the groups of one parent.
     """
 
     def __init__(self, version: int, own: Dict[str, str]) -> None:
@@ -179,7 +180,10 @@ class _CpuTime:
 
     def sample(self, now: float) -> float:
         """The part of one processor that it takes. What is further back counts less."""
-        seconds = self._read()
+        try:
+            seconds = self._read()
+        except OSError:
+            return 0.0  # somebody has removed the group, which has no processes
         passed = max(now - self._at, 1e-3)
         newest = (seconds - self._seconds) / passed
         weight = min(1.0, passed / (2 * _SAMPLE_S))
