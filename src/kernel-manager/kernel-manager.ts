@@ -10,6 +10,7 @@ import type { EventSink } from '../kernel/event-queue.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { KernelConnection } from '../kernel/kernel-connection.ts';
 import type { KernelExecution } from '../kernel/kernel-execution.ts';
+import { giveWay } from '../lib/event-loop.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { ExecutionEvent } from '../protocol/execution-events.ts';
 import type { Checkpoint, Manifest, Restored } from '../protocol/kernel-state.ts';
@@ -243,7 +244,7 @@ export class KernelManager implements SlotOwner {
 
   /** Saves and ends the kernel; the next call starts it from that save. */
   hibernate(): Promise<void> {
-    return this.#queue.run(async () => {
+    return this.#inQueue(async () => {
       const { kernel } = this.#process;
       if (!kernel || kernel.dead) return;
       if (!this.#options.durableCheckpoints) {
@@ -335,10 +336,18 @@ export class KernelManager implements SlotOwner {
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#queue.run(work);
+      return await this.#inQueue(work);
     } finally {
       this.#becomeIdle();
     }
+  }
+
+  /** Thousands of calls may have waited behind a cell, and each may fail at once: other work gets its turn between them. */
+  #inQueue<T>(work: () => Promise<T>): Promise<T> {
+    return this.#queue.run(async () => {
+      await giveWay();
+      return await work();
+    });
   }
 
   async #preempt(work: () => Promise<void>): Promise<void> {

@@ -251,7 +251,7 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
     'downloadResponse',
     'exactly',
   ],
-  'server/http/router.ts': ['Router', 'admitRequest', 'counted', 'workFor', 'respond'],
+  'server/http/router.ts': ['Router', 'tooManyUnfinished', 'admitRequest', 'counted', 'workFor', 'respond'],
   'server/http/partial-messages.ts': ['limitPartialMessages'],
   'server/mcp-endpoints.ts': ['McpEndpoints', 'callLimits'],
 };

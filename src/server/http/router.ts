@@ -16,7 +16,7 @@ import type { SessionInfo } from '../../protocol/session-info.ts';
 import type { AccessControl } from '../access/access-control.ts';
 import { type Principal, requireRight, requireScope, sessionNotFound } from '../access/authorization.ts';
 import type { SessionForwarder } from '../cluster/session-forwarder.ts';
-import { ByteLimit, type ByteReservation, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
+import { ByteLimit, type ByteReservation, ConcurrencyLimit, CREDENTIALS_AT_ONCE } from '../request-limits.ts';
 import { drainingError } from '../server-control.ts';
 import type { SessionManager } from '../sessions/session-manager.ts';
 import type { UnreadLimit } from '../unread-limit.ts';
@@ -28,6 +28,8 @@ import type { RequestContext, RequestEnv, UpgradeOptions } from './server-contex
 
 /** How many maximum-size bodies one user may hold in memory. */
 const LARGEST_AT_ONCE = 16;
+/** Unfinished requests of one user. One whose client has gone counts until its work ends: each keeps its headers in memory. */
+const MOST_UNFINISHED = 4000;
 /** How long a rate-limited request waits for its response, and the pause before the next response to the same user. */
 const REFUSAL_DELAY_MS = 250;
 const REFUSAL_PACE_MS = 50;
@@ -91,8 +93,9 @@ export type AnyHandler = (call: never) => Promise<unknown>;
 export class Router {
   readonly #app: Hono<RequestEnv>;
   readonly #parts: RouterOptions;
-  /** Memory of unread bodies and incomplete messages, by user. */
+  /** Memory of incomplete messages, and of bodies until their request is finished, by user. */
   readonly #held: ByteLimit;
+  readonly #unfinished = new ConcurrencyLimit(MOST_UNFINISHED, tooManyUnfinished);
   /** When the response to each user's latest rate-limited request is due. */
   readonly #refusedAt = new BoundedMap<string, number>(10_000);
 
@@ -139,12 +142,17 @@ export class Router {
   async #answer(route: Route, c: RequestContext, auditTarget: SetAuditTarget, handle: AnyHandler): Promise<unknown> {
     const { auth } = route;
     const work = async (more: object) => {
-      const call = { ...(await this.#read(route, c)), context: c, auditTarget, ...more };
+      // A handler may wait for long with what it got.
+      using held = new DisposableStack();
+      const room = () => held.use(this.reserveBytes(c));
+      const parts = await readRequest(route, c, { limitBytes: this.#parts.bodyLimitBytes, room });
+      const call = { ...parts, context: c, auditTarget, ...more };
       // Safe: the table pairs each handler with the route whose schemas parsed this call.
       return await handle(call as never);
     };
     if (auth.kind === 'public') return await work({});
     const principal = await this.#enter(c);
+    using _place = this.#unfinished.enter(principal.userId);
     const session = auth.kind === 'session' ? await this.#enterSession(c, auth, principal, auditTarget) : undefined;
     if (auth.scope !== undefined) requireScope(principal, auth.scope);
     // Forward before reading the body: the owner reads it.
@@ -190,7 +198,7 @@ export class Router {
     };
   }
 
-  /** Reserves memory for this request's body until it is read, or for a WebSocket's messages until it closes. */
+  /** Reserves memory for this request's body, or for a WebSocket's messages until it closes. */
   reserveBytes(c: RequestContext): ByteReservation {
     const principal = c.get('principal');
     // Routes without a token accept no body.
@@ -214,11 +222,6 @@ export class Router {
     await delay(at - now);
   }
 
-  #read(route: Route, c: RequestContext) {
-    const { bodyLimitBytes } = this.#parts;
-    return readRequest(route, c, { limitBytes: bodyLimitBytes, room: () => this.reserveBytes(c) });
-  }
-
   /** A session that the principal may not see looks nonexistent. */
   async #find(id: string): Promise<SessionInfo> {
     try {
@@ -231,6 +234,9 @@ export class Router {
     }
   }
 }
+
+const tooManyUnfinished = (most: number): CellaError =>
+  new CellaError('RATE_LIMITED', `${most} requests of this user are unfinished.`, { details: { retryAfterMs: 1000 } });
 
 /** Counts per token or login, and per user, who may have many tokens. */
 export function admitRequest(
@@ -266,12 +272,13 @@ async function workFor<R>({ userId }: Principal, { env }: RequestContext, work: 
   });
 }
 
+/** The caller ends the reservation of `room`. */
 export async function readRequest(
   { params, query, headers, body, consumes }: Route,
   c: RequestContext,
   { limitBytes, room }: { readonly limitBytes: number; readonly room: () => ByteReservation },
 ) {
-  using hold = consumes === undefined && !READING_METHODS.has(c.req.method) ? room() : undefined;
+  const hold = consumes === undefined && !READING_METHODS.has(c.req.method) ? room() : undefined;
   const given = hold && (await readJson(c.req.raw, limitBytes, hold));
   return {
     params: parsePart(params, c.req.param()),
