@@ -18,7 +18,7 @@ import type { UnreadLimit } from './unread-limit.ts';
 /** Serves a session over MCP. */
 export type MakeMcp = (session: Omit<SessionMcpOptions, 'version'>) => Promise<SessionMcp>;
 
-/** Beyond this, the least recently used endpoint is closed. */
+/** Beyond this, the endpoint that was unused longest is closed, of those in the sessions of the user who has most. */
 const MOST_ENDPOINTS = 256;
 const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 /** Of a message without the arguments of its call, which count as queued code. */
@@ -39,11 +39,18 @@ interface McpCall {
   readonly log: (line: string) => void;
 }
 
+interface Endpoint {
+  /** The owner of its session. */
+  readonly ownerId: string;
+  readonly made: Promise<SessionMcp>;
+}
+
 export class McpEndpoints {
   readonly #parts: EndpointParts;
   readonly #make: MakeMcp;
   readonly #limits: CallLimits;
-  readonly #endpoints = new Map<string, Promise<SessionMcp>>();
+  /** Least recently used first. */
+  readonly #endpoints = new Map<string, Endpoint>();
 
   constructor(
     parts: EndpointParts,
@@ -64,7 +71,7 @@ export class McpEndpoints {
     return await endpoint.answer({ request: new Request(url, { method, headers, signal }), message, userId });
   }
 
-  #of({ id, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<SessionMcp> {
+  #of({ id, ownerId, agentKey, settings }: SessionInfo, log: (line: string) => void): Promise<SessionMcp> {
     const { sessions } = this.#parts;
     const open = sessions.allowsRuntimeDeps(settings);
     // What a server offers depends on whether packages can be changed.
@@ -76,14 +83,23 @@ export class McpEndpoints {
     };
     const inProcess = settings.executor === 'in-process';
     const known = this.#endpoints.get(key);
-    const endpoint = known ?? this.#make({ agentKey, api, toRun, limits: this.#limits, open, inProcess, log });
+    const make = () => this.#make({ agentKey, api, toRun, limits: this.#limits, open, inProcess, log });
+    const endpoint = known ?? { ownerId, made: make() };
     this.#endpoints.delete(key);
     this.#endpoints.set(key, endpoint);
     // After a failure, the next request tries again.
-    endpoint.catch(() => this.#endpoints.get(key) === endpoint && this.#endpoints.delete(key));
-    const [oldest] = this.#endpoints.keys();
-    if (this.#endpoints.size > MOST_ENDPOINTS && oldest !== undefined) this.#drop(oldest);
-    return endpoint;
+    endpoint.made.catch(() => this.#endpoints.get(key) === endpoint && this.#endpoints.delete(key));
+    if (this.#endpoints.size > MOST_ENDPOINTS) this.#dropOne();
+    return endpoint.made;
+  }
+
+  /** Closing an endpoint stops its calls: nobody with many sessions may stop those of others. */
+  #dropOne(): void {
+    const counts = new Map<string, number>();
+    for (const { ownerId } of this.#endpoints.values()) counts.set(ownerId, (counts.get(ownerId) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    const [oldest] = [...this.#endpoints].find(([, { ownerId }]) => counts.get(ownerId) === most) ?? [];
+    if (oldest !== undefined) this.#drop(oldest);
   }
 
   close(): void {
@@ -93,7 +109,7 @@ export class McpEndpoints {
   #drop(key: string): void {
     const endpoint = this.#endpoints.get(key);
     this.#endpoints.delete(key);
-    void endpoint?.then((made) => made.close()).catch(() => {}); // no caller waits for the close
+    void endpoint?.made.then((made) => made.close()).catch(() => {}); // no caller waits for the close
   }
 }
 

@@ -128,6 +128,30 @@ describe('a message that the SDK would keep until it is answered', () => {
   }, 60_000);
 });
 
+it('code of one user goes on while another user uses MCP in many sessions', async () => {
+  await using roomy = await TestServer.start({ rates: { perSecond: 1e6, burst: 1e6 } });
+  const [ann, bob] = [await roomy.user('ann', 'member'), await roomy.user('bob', 'member')];
+  const { id } = await roomy.session({ agentKey: 'slow' }, ann);
+  const client = await connected(id, 'modern', ann, roomy);
+  const state = async () => (await roomy.call(`GET /v1/sessions/${id}`)).json.state;
+  const running = client.callTool({ name: 'run_code', arguments: { code: 'import time; time.sleep(600)' } });
+  running.catch(() => {});
+  await expect.poll(state).toBe('running');
+  for (let made = 0; made < 300; made++) {
+    const { id: other } = await roomy.session({ agentKey: `many ${made}` }, bob);
+    const asked = await roomy.fetch(`POST /v1/sessions/${other}/mcp`, {
+      token: bob,
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+    });
+    await asked.text();
+  }
+  expect(await state()).toBe('running');
+  await roomy.call(`POST /v1/sessions/${id}/interrupt`, { body: {} });
+  expect(textOf(await running)).toContain('KeyboardInterrupt');
+  await client.close();
+}, 60_000);
+
 it('a server that could not be created is created for the next caller', async () => {
   const { id } = await server.session({ agentKey: 'mistaken' });
   await expect(connected(id, 'modern')).rejects.toThrow();
