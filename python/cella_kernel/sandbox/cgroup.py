@@ -87,13 +87,13 @@ class Group:
 
 
 # A sandbox that takes more than this part of a processor gives way to the others. If many compute: more than half of an equal part.
-_MUCH = 0.2
+_GIVES_WAY_ABOVE = 0.2
 # It no longer gives way when it takes less than this part of that.
-_LITTLE = 0.25
+_STOPS_BELOW = 0.25
 _SAMPLE_S = 0.25
 # While all sandboxes together take little.
 _REST_S = 1.0
-_PROCESSORS = os.cpu_count() or 1
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 class Precedence:
@@ -137,15 +137,15 @@ class Precedence:
         if not self._sandboxes or now < self._due:
             return
         gives_way = [sandbox for sandbox in self._sandboxes.values() if sandbox.gives_way]
-        if self._total.sample(now) < _MUCH / 4 and not gives_way:
+        if self._total.sample(now) < _GIVES_WAY_ABOVE / 4 and not gives_way:
             self._due = now + _REST_S
             return
         self._due = now + _SAMPLE_S
         parts = {group: sandbox.sample(now) for group, sandbox in self._sandboxes.items()}
         active = sum(part > 0.01 for part in parts.values())
-        much = min(_MUCH, _PROCESSORS / 2 / max(1, active))
+        above = min(_GIVES_WAY_ABOVE, _PROCESSORS / 2 / max(1, active))
         for group, sandbox in self._sandboxes.items():
-            wanted = parts[group] > (much * _LITTLE if sandbox.gives_way else much)
+            wanted = parts[group] > (above * _STOPS_BELOW if sandbox.gives_way else above)
             if wanted != sandbox.gives_way:
                 sandbox.gives_way = wanted
                 self._set(group, wanted)

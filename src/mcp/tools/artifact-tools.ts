@@ -115,9 +115,10 @@ const RESOURCE_COPIES = 6;
 
 export function registerArtifactResources({ server, backend }: ToolContext): void {
   const template = new ResourceTemplate(`${URI_ROOT}{name}`, {
-    list: async (context) => ({
-      resources: (await listNewest(backend, context).catch(resourceError)).shown.map(toResource),
-    }),
+    list: async (context) => {
+      using _call = backend.limits.begin(callerOf(context));
+      return { resources: (await listNewest(backend, context).catch(resourceError)).shown.map(toResource) };
+    },
   });
   const facts = { title: 'Artifacts', description: 'Data that code has stored with artifacts.save(NAME, VALUE).' };
   server.registerResource('artifacts', template, facts, async (uri, _variables, context) => ({
