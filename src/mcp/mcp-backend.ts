@@ -67,6 +67,7 @@ const unlimited: CallLimits = {
   begin: () => new DisposableStack(),
   reserve: async () => new DisposableStack(),
   hold: () => new DisposableStack(),
+  connect: () => ({ used: () => {}, [Symbol.dispose]: () => {} }),
 };
 
 /** Shared by all clients of one MCP server. Sessions are opened by agent key on first use. */

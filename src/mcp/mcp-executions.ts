@@ -31,6 +31,13 @@ export interface CallLimits {
   reserve(userId: string | undefined, bytes: number, signal: AbortSignal): Promise<Disposable>;
   /** Counts a result that waits for its client. `drop` is called if the user needs the memory. */
   hold(userId: string | undefined, bytes: number, drop: () => void): Disposable;
+  /** Counts a connection that is kept for its client. `drop` is called if its user has too many, and uses it least. */
+  connect(userId: string | undefined, drop: () => void): KeptConnection;
+}
+
+export interface KeptConnection extends Disposable {
+  /** It was used just now. */
+  used(): void;
 }
 
 interface RunCodeRequest {

@@ -7,6 +7,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
 import type { McpBackend } from './mcp-backend.ts';
+import type { CallLimits, KeptConnection } from './mcp-executions.ts';
 import { registerArtifactResources, registerArtifacts } from './tools/artifact-tools.ts';
 import { registerDeps, registerSkills, registerTools } from './tools/namespace-tools.ts';
 import { type ProtocolEra, registerRunCode } from './tools/run-code.ts';
@@ -34,6 +35,7 @@ const MAX_CONNECTIONS = 64;
 interface LegacyConnection {
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly server: McpServer;
+  readonly kept: KeptConnection | undefined;
 }
 
 /**
@@ -41,10 +43,13 @@ interface LegacyConnection {
  */
 export class LegacyConnections {
   readonly #make: () => McpServer;
+  readonly #count: CallLimits['connect'] | undefined;
   readonly #byId = new Map<string, LegacyConnection>();
 
-  constructor(make: () => McpServer) {
+  /** `count`: for connections of several users. */
+  constructor(make: () => McpServer, count?: CallLimits['connect']) {
     this.#make = make;
+    this.#count = count;
   }
 
   async handle(request: Request, options?: HandleRequestOptions): Promise<Response> {
@@ -58,6 +63,7 @@ export class LegacyConnections {
     // Keeps the most recently used connection last in the map.
     this.#byId.delete(id);
     this.#byId.set(id, known);
+    known.kept?.used();
     return await known.transport.handleRequest(request, options);
   }
 
@@ -70,7 +76,10 @@ export class LegacyConnections {
     const server = this.#make();
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => randomUUID(),
-      onsessioninitialized: (id) => this.#keep(id, { transport, server }),
+      onsessioninitialized: (id) => {
+        const kept = this.#count?.(options?.authInfo?.clientId, () => void this.#drop(id));
+        return this.#keep(id, { transport, server, kept });
+      },
       onsessionclosed: (id) => this.#drop(id),
     });
     await server.connect(transport);
@@ -88,6 +97,7 @@ export class LegacyConnections {
   async #drop(id: string): Promise<void> {
     const connection = this.#byId.get(id);
     this.#byId.delete(id);
+    connection?.kept?.[Symbol.dispose]();
     await connection?.server.close();
   }
 }

@@ -39,7 +39,7 @@ export interface SessionMcp {
 const DEFAULT_TIMEOUT_MS = 300_000;
 
 export function openSessionMcp(parts: SessionMcpOptions): SessionMcp {
-  const { version, log } = parts;
+  const { version, limits, log } = parts;
   const backend = new SessionMcpBackend(parts);
   const onerror = (error: Error) => log(`protocol: ${error.message}`);
   const modern = createMcpHandler(({ era }) => createMcpServer(backend, { era, version }), {
@@ -47,7 +47,7 @@ export function openSessionMcp(parts: SessionMcpOptions): SessionMcp {
     responseMode: 'sse',
     onerror,
   });
-  const connections = new LegacyConnections(() => createMcpServer(backend, { era: 'legacy', version }));
+  const connections = new LegacyConnections(() => createMcpServer(backend, { era: 'legacy', version }), limits.connect);
   return {
     answer: async ({ request, message, userId }) => {
       const options = { parsedBody: message, authInfo: { token: '', clientId: userId, scopes: [] } };

@@ -5,7 +5,7 @@
  */
 
 import { z } from 'zod';
-import type { CallLimits } from '../mcp/mcp-executions.ts';
+import type { CallLimits, KeptConnection } from '../mcp/mcp-executions.ts';
 import type { SessionMcp, SessionMcpOptions } from '../mcp/session-mcp.ts';
 import { CellaError } from '../protocol/errors.ts';
 import type { SessionInfo } from '../protocol/session-info.ts';
@@ -25,6 +25,8 @@ const MOST_MESSAGE_BYTES = 4 * 1024 * 1024;
 const MOST_ENVELOPE_CHARACTERS = 65_536;
 /** The SDK remembers the id of a request that was cancelled. */
 const MOST_ID_CHARACTERS = 256;
+/** Connections of one user that are kept, in all sessions. Each takes about 100 KB. */
+const MOST_CONNECTIONS = 256;
 /** Unfinished calls of one user: also those whose client has gone. */
 const MOST_CALLS = 1000;
 
@@ -113,7 +115,30 @@ export class McpEndpoints {
   }
 }
 
+class UserConnections {
+  /** What closes each connection of a user. The one that was unused longest comes first. */
+  readonly #ofUser = new Map<string, Set<() => void>>();
+
+  keep(userId: string, drop: () => void): KeptConnection {
+    const own = this.#ofUser.get(userId) ?? new Set();
+    this.#ofUser.set(userId, own);
+    own.add(drop);
+    const [oldest] = own;
+    if (own.size > MOST_CONNECTIONS) oldest?.();
+    return {
+      used: () => {
+        if (own.delete(drop)) own.add(drop);
+      },
+      [Symbol.dispose]: () => {
+        own.delete(drop);
+        if (own.size === 0 && this.#ofUser.get(userId) === own) this.#ofUser.delete(userId);
+      },
+    };
+  }
+}
+
 function callLimits(unread: UnreadLimit): CallLimits {
+  const connections = new UserConnections();
   const calls = new ConcurrencyLimit(
     MOST_CALLS,
     (most) => new CellaError('RATE_LIMITED', `${most} MCP calls of this user are unfinished.`),
@@ -127,6 +152,7 @@ function callLimits(unread: UnreadLimit): CallLimits {
       throw signal.reason;
     },
     hold: (userId = '', bytes, drop) => unread.hold(userId, bytes, drop),
+    connect: (userId = '', drop) => connections.keep(userId, drop),
   };
 }
 

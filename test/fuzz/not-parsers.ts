@@ -253,5 +253,5 @@ export const notParsers: Readonly<Record<string, readonly string[]>> = {
   ],
   'server/http/router.ts': ['Router', 'tooManyUnfinished', 'admitRequest', 'counted', 'workFor', 'respond'],
   'server/http/partial-messages.ts': ['limitPartialMessages'],
-  'server/mcp-endpoints.ts': ['McpEndpoints', 'callLimits'],
+  'server/mcp-endpoints.ts': ['McpEndpoints', 'UserConnections', 'callLimits'],
 };

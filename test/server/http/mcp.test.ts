@@ -152,6 +152,28 @@ it('code of one user goes on while another user uses MCP in many sessions', asyn
   await client.close();
 }, 60_000);
 
+it('only the connections of a user that were used last are kept, in all sessions together', async () => {
+  await using roomy = await TestServer.start({ rates: { perSecond: 1e6, burst: 1e6 } });
+  const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const clientInfo = { name: 'test', version: '1' };
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
+  const token = await roomy.user('ann', 'member');
+  const sessions = await Promise.all([1, 2, 3, 4, 5].map((n) => roomy.session({ agentKey: `kept ${n}` }, token)));
+  const ask = (session: string, body: object, headers: Record<string, string> = {}) =>
+    roomy.fetch(`POST /v1/sessions/${session}/mcp`, { token, headers: { ...types, ...headers }, body });
+  const made: (() => Promise<number>)[] = [];
+  for (const { id } of sessions) {
+    for (let count = 0; count < 60; count++) {
+      const opened = await ask(id, { jsonrpc: '2.0', id: 0, method: 'initialize', params });
+      await opened.text();
+      const headers = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
+      made.push(async () => (await ask(id, { jsonrpc: '2.0', id: 1, method: 'ping' }, headers)).status);
+      if (made.length % 50 === 0) expect(await made[0]?.()).toBe(200);
+    }
+  }
+  expect([await made[0]?.(), await made[1]?.(), await made.at(-1)?.()]).toEqual([200, 404, 200]);
+}, 60_000);
+
 it('a server that could not be created is created for the next caller', async () => {
   const { id } = await server.session({ agentKey: 'mistaken' });
   await expect(connected(id, 'modern')).rejects.toThrow();
