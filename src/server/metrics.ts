@@ -2,6 +2,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { singleFlight } from '../lib/single-flight.ts';
 import { refusalKinds } from '../protocol/access-models.ts';
 import type { TokenUsage } from '../protocol/turn.ts';
 import type { AuditLog } from './access/audit-log.ts';
@@ -23,7 +24,8 @@ export class ServerMetrics {
   readonly #clients: Gauge<'kind'>;
   readonly #dropped: Counter<'why'>;
   readonly #executions: Histogram<'status'>;
-  readonly #measure: () => Promise<void>;
+  /** Asks every live kernel, so concurrent callers share one answer. */
+  readonly #measured: () => Promise<string>;
 
   /** `agents`: what is known of them now. */
   constructor(sessions: Measured, agents: () => AgentMetrics, audit: Pick<AuditLog, 'refusals'>) {
@@ -57,10 +59,11 @@ export class ServerMetrics {
     });
     let measured: Measurement;
     registerMeasured(this.#registry, () => measured);
-    this.#measure = async () => {
+    this.#measured = singleFlight(async () => {
       const [now, memory] = await Promise.all([sessions.metrics(), sessions.kernelMemory()]);
       measured = { ...now, ...agents(), memory, refusals: audit.refusals };
-    };
+      return await this.#registry.metrics();
+    });
     sessions.onEnded((status, ms) => this.#executions.observe({ status }, ms / 1000));
   }
 
@@ -83,8 +86,7 @@ export class ServerMetrics {
   }
 
   async text(): Promise<string> {
-    await this.#measure();
-    return await this.#registry.metrics();
+    return await this.#measured();
   }
 }
 

@@ -14,6 +14,8 @@ import type { ServerContext } from '../server-context.ts';
 export function serverHandlers(service: ServerContext): Handlers<typeof serverRoutes> {
   const { sessions, metrics, draining, version, probe, control, config, storage } = service;
   const document = memoize(async () => openApiDocument(routes, version));
+  const openApi = memoize(async () => JSON.stringify(await document()));
+  const docs = memoize(async () => docsPage(await document()));
 
   return {
     getServer: async () => {
@@ -64,8 +66,8 @@ export function serverHandlers(service: ServerContext): Handlers<typeof serverRo
       return new Response(text, { headers: { 'content-type': metrics.contentType } });
     },
 
-    readOpenApi: async () => Response.json(await document()),
+    readOpenApi: async () => new Response(await openApi(), { headers: { 'content-type': 'application/json' } }),
 
-    showDocs: async () => new Response(docsPage(await document()), { headers }),
+    showDocs: async () => new Response(await docs(), { headers }),
   };
 }
