@@ -183,6 +183,12 @@ for path in glob.glob(os.path.expanduser('~/.claude/projects/*/*.jsonl')):
       const { asks, files } = await turn(world, { mode, script: [{ blocks }], plant });
       expect([asks.length, files]).toEqual([2, ['forged']]);
     }
+    // The next turns of this conversation work in the workspace again.
+    const { place } = await sceneOf(world, 'gateway');
+    await place.run(`
+for path in glob.glob(os.path.expanduser('~/.claude/projects/*/*.jsonl')):
+    lines = [line for line in open(path) if '"worktree-state"' not in line]
+    open(path, 'w').writelines(lines)`);
   }),
 ];
 
