@@ -6,17 +6,16 @@ Run from the root of the repository, as root, with any Python from 3.9:
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
 import sys
 import tempfile
-import time
 import traceback
 import unittest
 from typing import Callable, List, Tuple
 from unittest import mock
 
-from cella_kernel.sandbox import cgroup, linux
+from cella_kernel.sandbox import cgroup
 
 
 def _version2() -> str:
@@ -98,77 +97,88 @@ class Version2(unittest.TestCase):
             pass  # somebody else has come to use them
 
 
-def _found() -> "cgroup.Groups | None":
-    try:
-        return cgroup.find()
-    except cgroup.LayerError:
-        return None
+class _Sandbox:
+    """A group whose processor time the test writes."""
+
+    def __init__(self, folder: str) -> None:
+        os.mkdir(folder)
+        self.folders = {"cpu": folder, "cpuacct": folder}
+        self.seconds = 0.0
+        self.write("cpu.idle", "0")
+        self.take(0.0)
+
+    def take(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.write("cpuacct.usage", "%d\n" % (self.seconds * 1e9))
+
+    def write(self, name: str, text: str) -> None:
+        with open(os.path.join(self.folders["cpu"], name), "w", encoding="ascii") as file:
+            file.write(text)
+
+    @property
+    def gives_way(self) -> bool:
+        with open(os.path.join(self.folders["cpu"], "cpu.idle"), encoding="ascii") as file:
+            return file.read() == "1"
 
 
 class Precedence(unittest.TestCase):
-    """Real groups with real processes, whose processor time is measured."""
-
     def setUp(self) -> None:
-        groups = _found()
-        if groups is None or groups.precedence is None:
-            self.skipTest("needs root, groups for processors, and Linux 5.15")
-        self.groups = groups
-        self.addCleanup(groups.remove)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.now = 1000.0
+        for patch in (mock.patch.object(cgroup.time, "monotonic", lambda: self.now), mock.patch.object(cgroup, "_PROCESSORS", 2)):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.all = _Sandbox(os.path.join(self.folder, "all"))
+        self.precedence = cgroup.Precedence(1, self.all.folders)
+        self.count = 0
 
-    def test_one_that_computes_gives_way_until_it_stops_and_one_that_sleeps_does_not(self) -> None:
-        computing, sleeping = self._started(lambda: None), self._started(lambda: time.sleep(0.01))
-        self._until(lambda: self._gives_way(computing[0]))
-        self.assertFalse(self._gives_way(sleeping[0]))
-        os.kill(computing[1], signal.SIGSTOP)
-        self._until(lambda: not self._gives_way(computing[0]))
+    def test_one_that_computes_gives_way_until_it_stops_and_one_that_takes_little_does_not(self) -> None:
+        computing, light = self._sandbox(), self._sandbox()
+        self._pass(2, (computing, 1.0), (light, 0.05))
+        self.assertEqual((computing.gives_way, light.gives_way), (True, False))
+        self._pass(2, (computing, 0.1), (light, 0.05))
+        self.assertEqual((computing.gives_way, light.gives_way), (True, False))
+        self._pass(3, (light, 0.05))
+        self.assertEqual((computing.gives_way, light.gives_way), (False, False))
 
-    def test_many_that_compute_all_give_way(self) -> None:
-        many = [self._started(lambda: None)[0] for _ in range(6 * (os.cpu_count() or 1))]
-        self._until(lambda: all(self._gives_way(group) for group in many))
+    def test_many_that_compute_all_give_way_though_each_gets_little(self) -> None:
+        many = [self._sandbox() for _ in range(20)]
+        self._pass(2, *((one, 0.1) for one in many))
+        self.assertTrue(all(one.gives_way for one in many))
 
-    def test_a_group_that_somebody_has_removed_does_not_keep_others_from_giving_way(self) -> None:
-        gone = self.groups.make()
-        self._precedence.add(gone)
-        gone.remove()
-        computing = self._started(lambda: None)[0]
-        self._until(lambda: self._gives_way(computing))
-        self._precedence.remove(gone)
+    def test_it_rests_while_nobody_computes_and_has_no_work_without_a_sandbox(self) -> None:
+        self.assertIsNone(self.precedence.pause_s())
+        one = self._sandbox()
+        self.precedence.update()
+        self.assertEqual(self.precedence.pause_s(), cgroup._REST_S)
+        self.precedence.remove(one)
+        self.assertIsNone(self.precedence.pause_s())
 
-    def test_no_time_passes_until_the_next_look_if_there_is_no_sandbox(self) -> None:
-        self.assertIsNone(self._precedence.pause_s())
+    def test_a_group_that_is_gone_ends_nothing(self) -> None:
+        computing = self._sandbox()
+        with mock.patch.object(cgroup._CpuTime, "_read", side_effect=OSError(errno.ENODEV, "gone")):
+            self._pass(2, (computing, 1.0))
+        self.assertFalse(computing.gives_way)
+        self._pass(2, (computing, 1.0))
+        self.assertTrue(computing.gives_way)
 
-    @property
-    def _precedence(self) -> cgroup.Precedence:
-        assert self.groups.precedence is not None
-        return self.groups.precedence
+    def _sandbox(self) -> _Sandbox:
+        self.count += 1
+        sandbox = _Sandbox(os.path.join(self.folder, str(self.count)))
+        self.precedence.add(sandbox)
+        return sandbox
 
-    def _started(self, step: Callable[[], None]) -> Tuple[cgroup.Group, int]:
-        group = self.groups.make()
-        pid = linux.clone(0, group.handle())
-        if pid == 0:
-            group.enter()
-            while True:
-                step()
-        self._precedence.add(group)
-        self.addCleanup(self._end, group, pid)
-        return group, pid
-
-    def _end(self, group: cgroup.Group, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        self._precedence.remove(group)
-        group.remove()
-
-    def _until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it never happened")
-            time.sleep(self._precedence.pause_s() or 0)
-            self._precedence.update()
-
-    def _gives_way(self, group: cgroup.Group) -> bool:
-        with open(cgroup._idle_file(self.groups.version, group.folders), encoding="ascii") as file:
-            return file.read().strip() == "1"
+    def _pass(self, seconds: float, *parts: Tuple[_Sandbox, float]) -> None:
+        """Each sandbox takes this part of a processor."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now += cgroup._SAMPLE_S
+            for sandbox, part in parts:
+                sandbox.take(part * cgroup._SAMPLE_S)
+                self.all.take(part * cgroup._SAMPLE_S)
+            self.precedence.update()
 
 
 class CpuTime(unittest.TestCase):
