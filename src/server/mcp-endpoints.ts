@@ -115,6 +115,7 @@ export class McpEndpoints {
   }
 }
 
+/** The kept connections of each user. Above the limit, the one that was unused longest is closed. */
 class UserConnections {
   /** What closes each connection of a user. The one that was unused longest comes first. */
   readonly #ofUser = new Map<string, Set<() => void>>();

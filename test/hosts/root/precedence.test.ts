@@ -1,6 +1,7 @@
 /** Processor time: a kernel that computes for long gives way to one that computes little. Needs a root host and Linux 5.15. */
 
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync, realpathSync } from 'node:fs';
+import { release } from 'node:os';
 import { expect, test } from 'vitest';
 import { openSession } from '../../support/kernels/session.ts';
 import { templatesOf } from '../../support/processes/processes.ts';
@@ -12,10 +13,14 @@ const MOST_MS = 120_000;
 function whoGivesWay(): string[] {
   const templates = templatesOf(process.pid);
   const files = templates.flatMap(({ pid }) => globSync(`/sys/fs/cgroup/**/cella-${pid}/*/cpu.idle`));
-  return files.map((file) => readFileSync(file, 'utf8').trim());
+  // Version 1 may show one group under several names.
+  return [...new Set(files.map((file) => realpathSync(file)))].map((file) => readFileSync(file, 'utf8').trim());
 }
 
-test(
+const [major = 0, minor = 0] = release().split('.').map(Number);
+const hasIdleGroups = major > 5 || (major === 5 && minor >= 15);
+
+test.skipIf(!hasIdleGroups)(
   'a kernel that computes for long gives way to others until it stops, whichever processes and sessions it makes',
   async () => {
     const computing = await openSession();
